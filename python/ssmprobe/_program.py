@@ -237,9 +237,9 @@ def open(
 
     `what` are images as arrays or tensors ([height, width, 3] or [height, width], uint8) or of Pillow, probes, and paths of
     whatever the window opens: probe files, images, folders, workspaces. Images and probes are written to a temporary folder
-    that is gone when the window is closed; until then Python does not end. The program's next start shows what was open before
-    them. `backbone` is a folder or an id of the Hub, `data` a labelled dataset, `pane` the pane to show first, `device` where
-    to compute.
+    that is gone when the window is closed; until then Python does not end. The program's next start shows what else was open in
+    the window, or where that is nothing but backbones, what was open before it. `backbone` is a folder or an id of the Hub,
+    `data` a labelled dataset, `pane` the pane to show first, `device` where to compute.
     """
     folder = tempfile.TemporaryDirectory(prefix="ssmprobe-")
     arguments: list[str] = []
