@@ -17,7 +17,7 @@ use crate::app::state::workspace::{Workspace, WorkspaceError};
 /// How long after a change the session is written: the most work that a crash loses.
 const SESSION_DELAY: Duration = Duration::from_secs(2);
 /// What to do about a session that cannot be written.
-const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspace)";
+const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspace as…)";
 
 impl App {
     /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
