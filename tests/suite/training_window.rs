@@ -368,7 +368,8 @@ fn the_heads_below_the_curves_are_in_reach_in_a_zoomed_window() {
     pane.report_steps(job, 1.5, vec![metric("gap", 0, 1), metric("sinkhorn", 0, 1)]);
     pane.0.resize(640.0, 360.0); // 1280 by 720, at 200 %
     let place = |pane: &Pane, label: &str| pane.0.harness.get_by_label(label).rect();
-    assert!(place(&pane, "Training").right() < 640.0, "the tab of what is shown");
+    let tab = place(&pane, "Training");
+    assert!(tab.right() < 640.0, "the tab of what is shown: {tab:?}");
     let [smoothing, band] = [(Role::Slider, "Smoothing"), (Role::ComboBox, "Band")]
         .map(|(role, name)| pane.0.harness.get_by_role_and_label(role, name).rect());
     assert!(smoothing.right() < 640.0, "{smoothing:?}");
