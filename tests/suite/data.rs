@@ -529,7 +529,8 @@ fn tables() {
         let tree = Tree::new();
         tree.write("t.csv", text);
         // The only table of a folder is the folder's dataset, unless it has other columns.
-        let folder = if text.starts_with("path") { says } else { ["known layout", "label and optionally split"] };
+        let folder =
+            if text.starts_with("path") { says } else { ["known layout", "label and optionally split"] };
         for (path, says) in [(tree.path().join("t.csv"), says), (tree.path().to_owned(), folder)] {
             let error = why(&path);
             assert!(says.iter().all(|says| error.contains(says)), "{text:?}: {error}");

@@ -561,6 +561,22 @@ fn what_cannot_be_asked_is_said() {
         );
     }
     fs::rename(image.with_extension("other.png"), image).unwrap();
+    // The same images, of which those that the run was tested on are now trained on.
+    let row = |split: &str, image: &Path| {
+        let class = image.parent().unwrap().file_name().unwrap().display();
+        format!("{},{class},{split}\n", image.strip_prefix(&scenes).unwrap().display())
+    };
+    let rows = ["train", "val"].map(|split| {
+        let images: Vec<_> = entries(&scenes.join(split)).iter().flat_map(|class| entries(class)).collect();
+        images
+            .iter()
+            .map(|image| row(if split == "val" { "train" } else { "val" }, image))
+            .collect::<String>()
+    });
+    let table = scenes.join("swapped.csv");
+    fs::write(&table, format!("path,label,split\n{}", rows.concat())).unwrap();
+    assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
+    fs::remove_file(table).unwrap();
     // A run whose dataset has moved.
     fs::rename(&scenes, desk.path("elsewhere")).unwrap();
     let named = format!("{}: the dataset it names cannot be opened", desk.path("run/run.json").display());

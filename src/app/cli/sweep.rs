@@ -39,7 +39,7 @@ const LONG: &str = "The paper's sweeps:
   --grid temperature=0.1,0.2,0.5,1.0 iterations=1,5,10,20
   --grid state_dim=1,2,4,8,16,32,64,128,256 --with gap,cls
 Every point is a head of the run, called HEAD[FIELD=VALUE,...]; `ssmprobe report RUN` makes the
-table. It is resumed like any other run: --resume --out RUN. --on PLACE and exit codes are those of
+table. It is resumed like any other run: --resume --out RUN. --on PLACE and exit codes are as in
 `ssmprobe train`.";
 
 impl Sweep {

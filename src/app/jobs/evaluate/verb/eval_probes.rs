@@ -128,8 +128,9 @@ impl Question {
     pub fn of_run(run: &Run, dataset: &Dataset, selection: Option<f64>) -> anyhow::Result<Self> {
         let truth = run.truth()?;
         let same = |((&index, &class), image): ((&usize, &usize), &String)| {
-            let found = dataset.samples.get(index).filter(|sample| sample.class == class);
-            found.is_some() && same_image(image, &dataset.name_of_image(index))
+            let found = dataset.samples.get(index);
+            let is_same = found.is_some_and(|sample| sample.class == class && sample.split != Split::Train);
+            is_same && same_image(image, &dataset.name_of_image(index))
         };
         if !truth.indices.iter().zip(&truth.classes).zip(&truth.images).all(same)
             || !synsets::same(&dataset.classes, &run.manifest.dataset.classes)
