@@ -189,6 +189,16 @@ fn undo_leaves_one_column_of_a_probe_that_was_looked_through_meanwhile() {
     wants!(state, Command::SetChange(state.focus().expect("a column"), Intervention::NoRouting));
     wants!(state, Command::AddColumn { probe: d, image: None, change: Intervention::None });
     assert_eq!(state.columns.values().filter(|column| column.probe == d).count(), 2);
+    // One that was there beside the column that is brought back stays.
+    let of_d = |state: &State, compared| {
+        let found = state.columns.iter().find(|(_, column)| column.probe == d && column.compared == compared);
+        *found.expect("a column").0
+    };
+    wants!(state, Command::SetChange(of_d(&state, false), Intervention::None));
+    let both = all(&state);
+    wants!(state, Command::RemoveColumn(of_d(&state, true)));
+    wants!(state, Command::Undo);
+    assert_eq!(all(&state), both);
 }
 
 #[test]

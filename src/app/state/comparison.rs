@@ -62,15 +62,15 @@ impl State {
         self.explain_columns()
     }
 
-    /// Takes out the temporary column where `wanted` brings another one, or brings into the comparison what it shows: undo may,
+    /// Takes out the temporary column `id` where `wanted` brings another one, or brings into the comparison what it shows: undo may,
     /// and then a probe would be listed twice. The focus passes on, unless `selection` has one.
     pub(super) fn replace_temporary(
         &self,
+        id: ColumnId,
         wanted: &mut Entries<ColumnId, Column>,
         selection: &mut Option<Selection>,
     ) {
-        let stays = |id: &ColumnId, column: &Column| !column.compared && !wanted.contains_key(id);
-        let Some((id, old)) = self.columns.iter().find(|(id, column)| stays(id, column)) else { return };
+        let Some(old) = self.columns.get(&id).filter(|_| !wanted.contains_key(&id)) else { return };
         let replaces = |id: &ColumnId, new: &Column| {
             let enters = self.columns.get(id).is_none_or(|now| !now.compared);
             let same = (new.probe, new.image, &new.change) == (old.probe, old.image, &old.change);
@@ -78,10 +78,10 @@ impl State {
         };
         let mut brought = wanted.iter().filter_map(|(id, new)| Some((*id, &new.as_ref()?.1)));
         let Some((other, _)) = brought.find(|(id, new)| replaces(id, new)) else { return };
-        wanted.insert(*id, None);
-        if self.selection.focus == Some(*id) {
+        wanted.insert(id, None);
+        if self.selection.focus == Some(id) {
             let focus = &mut selection.get_or_insert_with(|| self.selection.clone()).focus;
-            *focus = focus.filter(|own| own != id).or(Some(other));
+            *focus = focus.filter(|own| *own != id).or(Some(other));
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Parts {
     pub datasets: Entries<DatasetId, Dataset>,
     pub images: Entries<ImageId, Image>,
     pub columns: Entries<ColumnId, Column>,
+    /// The temporary column that was there with these values.
+    temporary: Option<ColumnId>,
     pub runs: Entries<PathBuf, WatchedRun>,
     pub findings: Entries<FindingId, Finding>,
     pub stars: Entries<ImageSource, ()>,
@@ -174,7 +176,8 @@ impl State {
     /// Sets parts of the state; returns their previous values, and the requests that follow.
     fn swap(&mut self, mut wanted: Parts) -> (Parts, Vec<Request>) {
         self.add_dependents(&mut wanted);
-        let (mut was, mut requests) = (Parts::default(), Vec::new());
+        let temporary = self.columns.iter().find(|(_, column)| !column.compared).map(|(id, _)| *id);
+        let (mut was, mut requests) = (Parts { temporary, ..Parts::default() }, Vec::new());
         let (common_options, options) = (self.common_options, self.backbone_options);
         let token_spec = self.training.form.tokens.token_spec;
         // Kept even if they are the current ones: a slider that came back to its start may be dragged on after undo and redo.
@@ -223,7 +226,9 @@ impl State {
         // were opened again since, which have a later id.
         let Library { probes, datasets, images, .. } = &self.library;
         wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
-        self.replace_temporary(&mut wanted.columns, &mut wanted.selection);
+        if let Some(id) = temporary.filter(|_| temporary != wanted.temporary) {
+            self.replace_temporary(id, &mut wanted.columns, &mut wanted.selection);
+        }
         wanted.images.retain(|id, image| {
             match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
                 Some((Some(Label { dataset, at, .. }), _)) => {

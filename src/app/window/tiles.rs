@@ -1,7 +1,5 @@
 //! The tree of panes in the middle of the window, which can be dragged, split and closed.
 
-use std::mem;
-
 use eframe::egui;
 use egui::util::IdTypeMap;
 use egui::{Ui, Visuals, WidgetText, style::ScrollAnimation};
@@ -247,11 +245,15 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let tab = tab::Tab { title: &title, state, ground, line: color32(line) };
         let (response, closed) = tab.show(ui, id);
         let is_asked = self.reveal.as_ref().is_some_and(|pane| pane_ids(tiles, tile).contains(&&*pane.0));
-        // A window that is made smaller, or zoomed, has the active tab in sight as before.
-        let width = ui.ctx().content_rect().width();
-        let known =
-            |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or(id.with("window"), width), width);
-        let is_resized = ui.data_mut(known) != width && state.active;
+        // A window that is made smaller, or zoomed, has the active tab in sight as before. For two frames: arrows beside the tabs
+        // follow in the second, and the first may be drawn twice.
+        let (width, frame) = (ui.ctx().content_rect().width(), ui.ctx().cumulative_frame_nr());
+        let resized_in = |data: &mut IdTypeMap| {
+            let known = data.get_temp_mut_or(id.with("window"), (width, frame));
+            *known = if known.0 == width { *known } else { (width, frame) };
+            known.1
+        };
+        let is_resized = state.active && frame <= ui.data_mut(resized_in) + 1;
         if is_asked || is_resized || response.clicked() || response.gained_focus() {
             ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
         }
