@@ -315,7 +315,7 @@ fn kernels_are_those_of_the_probe_and_the_image_size() {
     for grid in [Grid::new(3, 3), Grid::new(2, 6), Grid::new(3, 3)] {
         let tokens = tokens(grid, 24);
         let kernels = probe.head().kernels(&probe.arrays, grid.len());
-        let fresh = probe.head().output(&probe.host_params(), &kernels, &tokens, 0);
+        let fresh = probe.head().output(&probe.host_params(&kernels), &tokens, 0);
         assert_eq!(probe.output(&tokens, 0).expect("tokens that fit"), fresh);
     }
     let mut copy = probe.clone();

@@ -104,9 +104,9 @@ impl Probe {
         &*self.head
     }
 
-    /// The head's parameters, as it reads one image with them.
-    pub fn host_params(&self) -> HostParams<'_> {
-        HostParams { arrays: &self.arrays, tensors: &self.tensors }
+    /// The head's parameters, as it reads one image with them and with these `kernels`.
+    pub fn host_params<'a>(&'a self, kernels: &'a [Kernel]) -> HostParams<'a> {
+        HostParams { arrays: &self.arrays, tensors: &self.tensors, kernels }
     }
 
     /// Number of classes, C.
@@ -139,7 +139,7 @@ impl Probe {
     pub fn output(&self, tokens: &Tokens, image_seed: u64) -> Result<HeadOutput, ProbeError> {
         let n = tokens.grid.len();
         self.fits(tokens.width, n, tokens.cls.is_some())?;
-        Ok(self.head.output(&self.host_params(), &self.kernels(n), tokens, image_seed))
+        Ok(self.head.output(&self.host_params(&self.kernels(n)), tokens, image_seed))
     }
 
     /// Its S4 kernels for `n` tokens, cached.

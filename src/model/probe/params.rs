@@ -13,6 +13,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
+use super::head::s4_layer::Kernel;
 use super::s4;
 use crate::model::io::array::{Array, Arrays};
 use crate::model::memo::Memo;
@@ -113,11 +114,13 @@ pub struct Params {
     values: Vec<Tensor<1>>,
 }
 
-/// The effective values of one head's parameters on the host, as files hold them, and as tensors in float64.
+/// The effective values of one head's parameters on the host, as files hold them, and what follows from them.
 pub struct HostParams<'a> {
     pub(super) arrays: &'a Arrays,
-    /// The tensors, once a head has asked for them.
+    /// The same as tensors in float64, once a head has asked for them.
     pub(super) tensors: &'a Memo<(), Params>,
+    /// Its S4 kernels for the number of tokens that is read.
+    pub(super) kernels: &'a [Kernel],
 }
 
 impl Deref for HostParams<'_> {

@@ -69,7 +69,7 @@ impl ImageReading<'_> {
     pub fn left(&self, tokens: &Tokens, left: &[usize]) -> Vec<f64> {
         let output = |tokens: &Tokens| {
             let kernels = self.kernels(left.len());
-            self.probe.head().output(&self.probe.host_params(), &kernels, tokens, self.image_seed)
+            self.probe.head().output(&self.probe.host_params(&kernels), tokens, self.image_seed)
         };
         if self.reads_cls_alone() {
             return self.read_out(&output(tokens), tokens);

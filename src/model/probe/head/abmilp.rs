@@ -99,7 +99,7 @@ impl Head for AbMilp {
         self.weights(params, &read).precise_matmul(pooled.clone()).squeeze_dim(1)
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let (params, batch) = float64::inputs(self, params, tokens);
         let form = match self.self_attention {
             SelfAttention::None => Form::Pool(float64::host(self.weights(&params, &batch.patches))),

@@ -34,7 +34,7 @@ impl Head for Attention {
         Some(Pooling::by_scores(query, AttentionWeights { queries: 1, scale: (width as f64).sqrt().recip() }))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         HeadOutput { scores: None, form: Form::Pool(weights(&params["query"].data, tokens)) }
     }
 

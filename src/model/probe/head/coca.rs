@@ -67,7 +67,7 @@ impl Head for Coca {
         linear::apply(params, "attn.out_proj", self.cross(params).read(&batch.patches))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let (numbers, batch) = float64::inputs(self, params, tokens);
         let cross = self.cross(&numbers);
         let weights = cross::raw_weights(cross.weights(&batch.patches), tokens, linear::EPSILON);

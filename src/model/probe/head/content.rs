@@ -60,7 +60,7 @@ impl Head for Content {
         Some(Pooling::by_scores(scorer::query(params), ContentWeights { best: self.best }))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let scores = scorer::scores_host(params, tokens);
         let weights = match self.best {
             None => softmax(&scores),

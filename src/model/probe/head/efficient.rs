@@ -97,7 +97,7 @@ impl Head for Efficient {
         parts.swap_dims(0, 1).reshape([images, width])
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let d = tokens.width;
         let queries = params["query"].data.chunks_exact(d);
         let weights = queries.flat_map(|query| attention::weights(query, tokens)).collect();

@@ -53,7 +53,7 @@ mod tests {
         let mut arrays = Params::start(head.specs(&dims), 0, "deepsets", &Device::flex()).to_arrays();
         let tensors = Memo::new(1);
         let output = |arrays: &Arrays, tokens: &Tokens| {
-            opaque(&*head, &HostParams { arrays, tensors: &tensors }, tokens, "")
+            opaque(&*head, &HostParams { arrays, tensors: &tensors, kernels: &[] }, tokens, "")
         };
         let (first, longer) = (output(&arrays, &tokens(2)), output(&arrays, &tokens(3)));
         arrays.clear();

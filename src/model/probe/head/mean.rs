@@ -62,7 +62,7 @@ impl Head for Gap {
         Some(Pooling::uniform())
     }
 
-    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, _: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let n = tokens.grid.len();
         HeadOutput { scores: None, form: Form::Pool(vec![1.0 / n as f64; n]) }
     }
@@ -84,7 +84,7 @@ impl Head for Cls {
         batch.cls.clone().expect("whoever builds the batch checks `needs_cls`")
     }
 
-    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, _: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
         let features = cls.iter().map(|&x| f64::from(x)).collect();
         let why = "The CLS head reads the CLS token alone: no patch token speaks for a class";
@@ -130,7 +130,7 @@ impl Head for ClsMean {
         Tensor::cat(vec![Cls.features(params, batch), mean.narrow(1, d - own, own)], 1)
     }
 
-    fn output(&self, _: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, _: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let n = tokens.grid.len();
         let cls = tokens.cls.as_ref().expect("whoever hands the tokens over checks `needs_cls`");
         let cls = cls.iter().map(|&x| f64::from(x)).collect();

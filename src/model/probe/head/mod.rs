@@ -231,16 +231,9 @@ pub trait Head: Send + Sync {
         Vec::new()
     }
 
-    /// How it reads one image, in float64 on the host. `params`: effective values, as files hold
-    /// them; `kernels`: those of [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random
-    /// orders as in [`Batch::image_seeds`].
-    fn output(
-        &self,
-        params: &HostParams<'_>,
-        kernels: &[Kernel],
-        tokens: &Tokens,
-        image_seed: u64,
-    ) -> HeadOutput;
+    /// How it reads one image, in float64 on the host. `params`: effective values, as files hold them, and the
+    /// [`kernels`](Head::kernels) for as many tokens; `image_seed` seeds random orders as in [`Batch::image_seeds`].
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, image_seed: u64) -> HeadOutput;
 
     /// Floating point operations of one image of N tokens of width d, without the classifier; [`cost`] says what
     /// counts.

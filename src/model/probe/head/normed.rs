@@ -129,14 +129,8 @@ impl Head for Normed {
         })
     }
 
-    fn output(
-        &self,
-        params: &HostParams<'_>,
-        kernels: &[Kernel],
-        tokens: &Tokens,
-        image_seed: u64,
-    ) -> HeadOutput {
-        let HeadOutput { scores, form } = self.head.output(params, kernels, tokens, image_seed);
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, image_seed: u64) -> HeadOutput {
+        let HeadOutput { scores, form } = self.head.output(params, tokens, image_seed);
         if !self.is_batch() {
             return HeadOutput { scores, form };
         }

@@ -75,10 +75,10 @@ impl Head for Routed {
         self.memory.kernels(params, n)
     }
 
-    fn output(&self, params: &HostParams<'_>, kernels: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let scores = scorer::scores_host(params, tokens);
         let plan = self.router.plan(&scores);
-        let form = Form::Scan(vec![kernels[0].direction(Order::Plan(plan))]);
+        let form = Form::Scan(vec![params.kernels[0].direction(Order::Plan(plan))]);
         HeadOutput { scores: Some(scores), form }
     }
 

@@ -225,15 +225,9 @@ impl Head for FixedScan {
         self.memory.kernels(params, n)
     }
 
-    fn output(
-        &self,
-        params: &HostParams<'_>,
-        kernels: &[Kernel],
-        tokens: &Tokens,
-        image_seed: u64,
-    ) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, image_seed: u64) -> HeadOutput {
         let orders = self.orders(params, tokens.grid, image_seed);
-        let directions = orders.into_iter().zip(kernels);
+        let directions = orders.into_iter().zip(params.kernels);
         let directions = directions.map(|(order, kernel)| kernel.direction(Order::Permutation(order)));
         HeadOutput { scores: None, form: Form::Scan(directions.collect()) }
     }

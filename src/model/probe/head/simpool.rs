@@ -82,7 +82,7 @@ impl Head for SimPool {
         ((mean + f32::MIN_POSITIVE).powf_scalar(1.0 / gamma) * most).squeeze_dim(1)
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         if self.gamma.is_some() {
             let why = "SimPool with gamma raises the tokens' channels to a power: no exact evidence exists";
             return float64::opaque(self, params, tokens, why);

@@ -81,7 +81,7 @@ impl Head for SinkhornConv {
         biased(products, params.get("conv.bias"), Activation::None)
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let n = tokens.grid.len();
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));

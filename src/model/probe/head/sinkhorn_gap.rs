@@ -44,7 +44,7 @@ impl Head for SinkhornGap {
         Some(scorer::routed(params, &self.router, gains, batch))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let n = tokens.grid.len();
         let scores = scorer::scores_host(params, tokens);
         let order = Order::Plan(self.router.plan(&scores));

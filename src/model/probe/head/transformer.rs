@@ -95,7 +95,7 @@ impl Head for Transformer {
         linear::affine(params, &layer("norm2"), linear::normalised(read))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "The transformer is not linear in the tokens: no exact evidence exists";
         float64::opaque(self, params, tokens, why)
     }

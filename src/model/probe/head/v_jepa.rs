@@ -90,7 +90,7 @@ impl Head for VJepa {
         read + linear::apply(params, &block("mlp.fc2"), hidden)
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let why =
             "V-JEPA's probe ends in a network that is not linear in the tokens: no exact evidence exists";
         float64::opaque(self, params, tokens, why)

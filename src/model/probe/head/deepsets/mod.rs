@@ -44,7 +44,7 @@ impl Head for DeepSets {
         linear::affine(params, "norm", mean(&batch.patches, weights, biases))
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "DeepSets is not linear in the tokens: no exact evidence exists";
         float64::opaque(self, params, tokens, why)
     }

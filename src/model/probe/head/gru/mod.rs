@@ -86,7 +86,7 @@ impl Head for BiGru {
         }
     }
 
-    fn output(&self, params: &HostParams<'_>, _: &[Kernel], tokens: &Tokens, _: u64) -> HeadOutput {
+    fn output(&self, params: &HostParams<'_>, tokens: &Tokens, _: u64) -> HeadOutput {
         let why = "The recurrent reader is not linear in the tokens: no exact evidence exists";
         float64::opaque(self, params, tokens, why)
     }
