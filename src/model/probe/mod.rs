@@ -62,7 +62,7 @@ impl Classifier {
 
 /// The parameters of a head, then those of its classifier, `classifier.weight` and `classifier.bias`, as `nn.Linear(F, C)`.
 pub(super) fn specs(head: &dyn Head, dims: &Dims) -> Vec<Spec> {
-    let classifier = linear::specs("classifier", head.features_len(dims), dims.classes);
+    let classifier = linear::specs("classifier", head.features_len(dims.width), dims.classes);
     head.specs(dims).into_iter().chain(classifier).collect()
 }
 

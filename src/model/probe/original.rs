@@ -226,7 +226,7 @@ impl Saved<'_> {
         let head = head::find(id).expect("a head of the list").build(&config).map_err(refused)?;
         head.check(dims).map_err(refused)?;
         let backbone = BackboneMeta { hidden_size: dims.width, ..self.backbone.clone() };
-        Ok(Probe::new(Meta::new(id, head.settings(dims), backbone), arrays, classifier))
+        Ok(Probe::new(Meta::new(id, head.settings(dims.width), backbone), arrays, classifier))
     }
 }
 

@@ -54,7 +54,7 @@ impl Model {
             return Err(ModelError::NoClasses { head: kind.id });
         }
         let params = Params::start(specs(&*head, &dims), seed, kind.start_scope(), device);
-        let config = Config { rest: config.rest.clone(), ..head.settings(&dims) };
+        let config = Config { rest: config.rest.clone(), ..head.settings(dims.width) };
         Ok(Self { kind, head, config, params })
     }
 
@@ -82,7 +82,7 @@ impl Model {
             kind.build(&probe.meta.config).expect("a probe's settings are checked").into();
         let dims = Dims { width, grid, classes: probe.classes() };
         let mut arrays = probe.arrays.clone();
-        let shape = [dims.classes, head.features_len(&dims)];
+        let shape = [dims.classes, head.features_len(width)];
         let Classifier { weight, bias } = probe.classifier.clone();
         arrays.insert("classifier.weight".to_owned(), Array::new(shape, weight));
         arrays.insert("classifier.bias".to_owned(), Array::new([dims.classes], bias));

@@ -88,7 +88,7 @@ impl Head for AbMilp {
         specs
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         Config { gate: Some(self.gate), self_attention: Some(self.self_attention), ..Config::default() }
     }
 

@@ -59,8 +59,8 @@ impl Head for Coca {
         self.heads.check(dims.width)
     }
 
-    fn settings(&self, dims: &Dims) -> Config {
-        self.heads.settings(dims.width)
+    fn settings(&self, width: usize) -> Config {
+        self.heads.settings(width)
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {

@@ -48,7 +48,7 @@ impl Head for Content {
         vec![scorer::spec(dims.width)]
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         Config { k: self.best, ..Config::default() }
     }
 

@@ -12,13 +12,14 @@ use crate::model::probe::params::Spec;
 
 /// Trained parameters of a head and the classifier behind it.
 pub fn parameters(head: &dyn Head, dims: &Dims) -> usize {
-    head.specs(dims).iter().map(Spec::trained).sum::<usize>() + (head.features_len(dims) + 1) * dims.classes
+    head.specs(dims).iter().map(Spec::trained).sum::<usize>()
+        + (head.features_len(dims.width) + 1) * dims.classes
 }
 
 /// Operations of a head and the classifier behind it, for one image.
 pub fn flops(head: &dyn Head, dims: &Dims) -> u64 {
     let (n, d) = (dims.grid.len() as u64, dims.width as u64);
-    head.flops(n, d) + 2 * (head.features_len(dims) * dims.classes) as u64
+    head.flops(n, d) + 2 * (head.features_len(dims.width) * dims.classes) as u64
 }
 
 /// The operations of a head as it would be written with PyTorch's layers, for one image.
@@ -58,7 +59,7 @@ impl std::ops::Add for Counts {
 
 /// [`Head::counts`], and those of the classifier behind it.
 pub fn counts(head: &dyn Head, dims: &Dims) -> Counts {
-    let classifier = (head.features_len(dims) * dims.classes) as u64;
+    let classifier = (head.features_len(dims.width) * dims.classes) as u64;
     head.counts(dims.grid.len() as u64, dims.width as u64) + Counts::layers(classifier)
 }
 

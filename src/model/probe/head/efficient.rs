@@ -73,13 +73,13 @@ impl Head for Efficient {
         Err(ConfigError { field: "queries", found, expected: "a divisor of the width of the values" })
     }
 
-    fn settings(&self, dims: &Dims) -> Config {
-        let (queries, width) = self.sizes(dims.width);
+    fn settings(&self, width: usize) -> Config {
+        let (queries, width) = self.sizes(width);
         Config { queries: Some(queries), width: Some(width), ..Config::default() }
     }
 
-    fn features_len(&self, dims: &Dims) -> usize {
-        self.sizes(dims.width).1
+    fn features_len(&self, width: usize) -> usize {
+        self.sizes(width).1
     }
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {

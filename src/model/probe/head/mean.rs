@@ -111,12 +111,12 @@ impl Head for ClsMean {
         settings::divides("blocks", self.blocks, dims.width)
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         Config { blocks: Some(self.blocks), ..Config::default() }
     }
 
-    fn features_len(&self, dims: &Dims) -> usize {
-        dims.width + dims.width / self.blocks
+    fn features_len(&self, width: usize) -> usize {
+        width + width / self.blocks
     }
 
     fn pooling(&self, _: &Params, _: &Batch) -> Option<Pooling> {

@@ -146,14 +146,14 @@ pub trait Head: Send + Sync {
         Ok(())
     }
 
-    /// Its settings with defaults filled in, so that a file says what was used.
-    fn settings(&self, _dims: &Dims) -> Config {
+    /// Its settings for tokens of this width, with defaults filled in, so that a file says what was used.
+    fn settings(&self, _width: usize) -> Config {
         self.router().map_or_else(Config::default, Router::settings)
     }
 
-    /// Number of features it hands to the classifier, F.
-    fn features_len(&self, dims: &Dims) -> usize {
-        dims.width
+    /// Number of features it makes of tokens of this width for the classifier, F.
+    fn features_len(&self, width: usize) -> usize {
+        width
     }
 
     /// Whether it reads the CLS token, which not every backbone has.

@@ -6,7 +6,6 @@
 //! updated as in `nn.BatchNorm1d(F, affine=False)`: by a tenth of each new batch, with its variance over `B - 1`.
 
 use super::prelude::*;
-use crate::model::grid::Grid;
 use crate::model::ops::standardise::{self, Spread};
 
 /// Added to the variance, as in MAE's probe.
@@ -36,12 +35,6 @@ impl Normed {
     fn is_batch(&self) -> bool {
         self.norm == Norm::Batch
     }
-
-    /// Number of features for tokens of width `d`.
-    fn features_of(&self, d: u64) -> u64 {
-        let dims = Dims { width: d as usize, grid: Grid::new(1, 2), classes: 1 };
-        self.features_len(&dims) as u64
-    }
 }
 
 /// Mean and population variance over the batch, `[1, F]` each, of features `[B, F]`.
@@ -56,7 +49,8 @@ impl Head for Normed {
         let mut specs = self.head.specs(dims);
         if self.is_batch() {
             let buffer = |name: &str, start: f32| {
-                Spec::new(name, [self.features_len(dims)], Init::Constant(start)).with(Constraint::Fixed)
+                Spec::new(name, [self.features_len(dims.width)], Init::Constant(start))
+                    .with(Constraint::Fixed)
             };
             specs.extend([buffer("norm.running_mean", 0.0), buffer("norm.running_var", 1.0)]);
         }
@@ -71,12 +65,12 @@ impl Head for Normed {
         self.head.check(dims)
     }
 
-    fn settings(&self, dims: &Dims) -> Config {
-        Config { norm: self.in_settings.then_some(self.norm), ..self.head.settings(dims) }
+    fn settings(&self, width: usize) -> Config {
+        Config { norm: self.in_settings.then_some(self.norm), ..self.head.settings(width) }
     }
 
-    fn features_len(&self, dims: &Dims) -> usize {
-        self.head.features_len(dims)
+    fn features_len(&self, width: usize) -> usize {
+        self.head.features_len(width)
     }
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {
@@ -162,11 +156,11 @@ impl Head for Normed {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        self.head.flops(n, d) + if self.is_batch() { 2 * self.features_of(d) } else { 0 }
+        self.head.flops(n, d) + if self.is_batch() { 2 * self.features_len(d as usize) as u64 } else { 0 }
     }
 
     fn counts(&self, n: u64, d: u64) -> Counts {
-        let norm = if self.is_batch() { self.features_of(d) } else { 0 };
+        let norm = if self.is_batch() { self.features_len(d as usize) as u64 } else { 0 };
         self.head.counts(n, d) + Counts::norms(norm, false)
     }
 }

@@ -42,7 +42,7 @@ impl Head for Routed {
         std::iter::once(scorer::spec(dims.width)).chain(self.memory.specs(dims.width)).collect()
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         self.memory.settings(self.router.settings())
     }
 

@@ -180,7 +180,7 @@ impl Head for FixedScan {
         Err(ConfigError { field: "order", found, expected: "a file with every token of an image once" })
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         let (seed, order) = match &self.source {
             Source::Grid(_) => (None, None),
             Source::RandomFixed(seed) | Source::RandomDynamic(seed) => (Some(*seed), None),

@@ -60,7 +60,7 @@ impl Head for SimPool {
         specs
     }
 
-    fn settings(&self, _: &Dims) -> Config {
+    fn settings(&self, _: usize) -> Config {
         Config { gamma: self.gamma, ..Config::default() }
     }
 

@@ -55,7 +55,7 @@ impl Head for SinkhornConv {
         ]
     }
 
-    fn features_len(&self, _: &Dims) -> usize {
+    fn features_len(&self, _: usize) -> usize {
         FEATURES
     }
 

@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::normed::Normed;
 use super::scan::{FixedScan, Source};
-use super::{Config, ConfigError, Dims, Discretization, Head, Norm, routed};
-use crate::model::grid::Grid;
+use super::{Config, ConfigError, Discretization, Head, Norm, routed};
 use crate::model::probe::PaperCost;
 use crate::model::probe::router::RouterSpec;
 use crate::model::probe::router::scan::{RASTER, Scan};
@@ -75,10 +74,8 @@ pub struct HeadSpec {
     pub(super) build: Build,
 }
 
-/// The settings of a head at the paper's sizes, d 768 and 14 x 14 patches.
-fn settings_at_paper_size(head: &dyn Head) -> Config {
-    head.settings(&Dims { width: 768, grid: Grid::new(14, 14), classes: 2 })
-}
+/// The width of tokens in the paper.
+const PAPER_WIDTH: usize = 768;
 
 /// How a head is built from its settings.
 #[derive(Clone, Copy)]
@@ -124,15 +121,15 @@ impl HeadSpec {
         self.build(&self.begun(config, 0)).expect("settings within their ranges")
     }
 
-    /// Its default settings at the paper's sizes.
+    /// Its default settings for tokens of the paper's width.
     pub fn settings(&self) -> Config {
-        settings_at_paper_size(&*self.new_head(&Config::default()))
+        self.new_head(&Config::default()).settings(PAPER_WIDTH)
     }
 
     /// [`settings`](Self::settings) by name, together with those that files only hold where they are not the default.
     pub fn fields(&self) -> Vec<(String, String)> {
         let set = Config { discretization: Some(Discretization::Zoh), gamma: Some(1.0), ..Config::default() };
-        let mut fields = settings_at_paper_size(&*self.new_head(&set)).fields();
+        let mut fields = self.new_head(&set).settings(PAPER_WIDTH).fields();
         for (name, value) in &mut fields {
             match name.as_str() {
                 "discretization" => *value = "bilinear".into(),

@@ -58,8 +58,8 @@ impl Head for Transformer {
         self.heads.check(dims.width)
     }
 
-    fn settings(&self, dims: &Dims) -> Config {
-        self.heads.settings(dims.width)
+    fn settings(&self, width: usize) -> Config {
+        self.heads.settings(width)
     }
 
     fn pooling(&self, params: &Params, batch: &Batch) -> Option<Pooling> {

@@ -67,8 +67,8 @@ impl Head for VJepa {
         self.heads.check(dims.width)
     }
 
-    fn settings(&self, dims: &Dims) -> Config {
-        self.heads.settings(dims.width)
+    fn settings(&self, width: usize) -> Config {
+        self.heads.settings(width)
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {

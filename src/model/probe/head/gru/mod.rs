@@ -61,7 +61,7 @@ impl Head for BiGru {
         ENDINGS.into_iter().flat_map(direction).collect()
     }
 
-    fn features_len(&self, _: &Dims) -> usize {
+    fn features_len(&self, _: usize) -> usize {
         2 * HIDDEN
     }
 
