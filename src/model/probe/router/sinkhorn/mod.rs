@@ -62,9 +62,10 @@ impl Default for Sinkhorn {
 impl Sinkhorn {
     /// With the temperature and iterations of the settings; an error if one is out of range.
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
-        let iterations = config.iterations.unwrap_or(20);
+        let default = Self::default();
+        let iterations = config.iterations.unwrap_or(default.iterations);
         let iterations = within("iterations", iterations, ITERATIONS, "a whole number from 1 to 10000")?;
-        Ok(Self { temperature: temperature(config, 0.1)?, iterations })
+        Ok(Self { temperature: temperature(config, default.temperature)?, iterations })
     }
 
     /// [`Router::plans`] by plain tensor operations, with `noise` `[B, N, N]` added to L: the reference of
