@@ -46,9 +46,9 @@ fn by_name(names: &[String]) -> HashMap<&str, (usize, usize)> {
 /// The number that each name is, if they are those from 0 on, in any order: that of text is 0, 1, 10, 2.
 fn counted(names: &[String]) -> Option<Vec<usize>> {
     let numbers: Vec<usize> = names.iter().map(|name| name.parse().ok()).collect::<Option<_>>()?;
-    let mut found = vec![false; names.len()];
-    numbers.iter().for_each(|number| found.get_mut(*number).into_iter().for_each(|found| *found = true));
-    found.iter().all(|found| *found).then_some(numbers)
+    let mut sorted = numbers.clone();
+    sorted.sort_unstable();
+    sorted.into_iter().eq(0..names.len()).then_some(numbers)
 }
 
 /// The index in a probe of each of a dataset's `classes`, where the probe's names are WordNet ids in their order and the dataset's the
