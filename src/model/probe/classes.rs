@@ -1,18 +1,18 @@
 //! Finds a class of a probe by its name or number, and matches the classes of a dataset with those of a probe.
 //!
-//! Of a dataset: where both lists are equal, classes are matched by index, names that occur twice included
-//! (ImageNet has two cranes). Otherwise they are matched by name, and a name that both lists
-//! hold but one holds twice is refused, since it is ambiguous. WordNet ids are names with or without [words](synsets) before them.
-//! Names of a dataset that are the numbers from 0 on, as the folders of ImageNet V2, are the places of classes in a probe that has
-//! WordNet ids in their order.
+//! Where the dataset's list equals the probe's, classes are matched by index, names that occur twice included
+//! (ImageNet has two cranes). Otherwise they are matched by name, and a name that is in both lists but twice in one of them
+//! is refused as ambiguous. A WordNet id is the same name with or without [words](synsets) before it. A dataset whose classes
+//! are named by the numbers from 0 on, as the folders of ImageNet V2, is matched by index with a probe whose names are WordNet ids in
+//! sorted order.
 
 use std::collections::HashMap;
 
 use super::{Probe, ProbeError};
 use crate::model::data::synsets;
 
-/// The word that asks [`Probe::class`] for a class: its name, with its number where others have that name, as `crane (134)`. `None`
-/// if there is no such class.
+/// The word by which [`Probe::class`] finds a class: its name, followed by its number if other classes share the name, as in
+/// `crane (134)`. `None` if there is no such class.
 pub fn class_word(names: &[String], class: usize) -> Option<String> {
     let name = names.get(class)?;
     Some(word(names, class, named(names, name).count()))
@@ -43,7 +43,7 @@ fn by_name(names: &[String]) -> HashMap<&str, (usize, usize)> {
     known
 }
 
-/// The number that each name is, if they are those from 0 on, in any order: that of text is 0, 1, 10, 2.
+/// The names as numbers, if they are those from 0 on, in any order: sorted as text they are 0, 1, 10, 2.
 fn counted(names: &[String]) -> Option<Vec<usize>> {
     let numbers: Vec<usize> = names.iter().map(|name| name.parse().ok()).collect::<Option<_>>()?;
     let mut sorted = numbers.clone();
@@ -51,8 +51,8 @@ fn counted(names: &[String]) -> Option<Vec<usize>> {
     sorted.into_iter().eq(0..names.len()).then_some(numbers)
 }
 
-/// The index in a probe of each of a dataset's `classes`, where the probe's names are WordNet ids in their order and the dataset's the
-/// numbers of these, as those of ImageNet V2; `None` for other names.
+/// The index in a probe of each of a dataset's `classes`, which are its numbers from 0 on, as in ImageNet V2, while the probe's
+/// `names` are WordNet ids in sorted order; `None` for other names.
 pub fn by_place(names: &[String], classes: &[String]) -> Option<Vec<usize>> {
     let is_of_ids = || {
         let ids = names.iter().map(|name| synsets::id(name));
@@ -71,8 +71,8 @@ fn by_number(names: &[String], word: &str) -> Option<usize> {
     number.parse().ok().filter(|class| names.get(*class).is_some_and(|own| own == name))
 }
 
-/// Whether one class among these has this name, WordNet id or [word](class_word). One that [`Probe::class`] finds by the mere word
-/// before its id is not taken for it: the `tiger` of another dataset is not compared with `tiger (n02129604)`.
+/// Whether one class among these has this name, WordNet id or [word](class_word). The word before an id, by which [`Probe::class`]
+/// also finds a class, does not suffice: the `tiger` of another dataset is not compared with `tiger (n02129604)`.
 pub fn has_class(names: &[String], word: &str) -> bool {
     names.iter().filter(|name| synsets::same_class(name, word)).count() == 1
         || by_number(names, word).is_some()
@@ -125,8 +125,8 @@ impl Probe {
     /// For every class of a dataset, its index in this probe; `None` where the probe does not know it.
     ///
     /// # Errors
-    /// If the probe's classes have no names, and their number differs or the dataset's are numbers in the order of text; or a name is
-    /// ambiguous.
+    /// If a name is ambiguous; or if the probe's classes have no names, and their number differs or the dataset's names are numbers
+    /// sorted as text.
     pub fn numbers(&self, classes: &[String]) -> Result<Vec<Option<usize>>, ProbeError> {
         let names = &self.meta.classes;
         if names.is_empty() && self.classes() != classes.len() {
@@ -134,7 +134,7 @@ impl Probe {
             return Err(ProbeError::Unnamed { file, expected, found });
         }
         if names.is_empty() || names == classes {
-            // Of more than ten folders: whether the probe's third class is `2` or `10`, nothing tells.
+            // With more than ten folders, nothing tells whether the probe's third class is `2` or `10`.
             let numbers = counted(classes).filter(|_| names.is_empty()).unwrap_or_default();
             return match (0..numbers.len()).find(|place| numbers[*place] != *place) {
                 Some(place) => {
