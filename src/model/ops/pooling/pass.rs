@@ -11,7 +11,7 @@ use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
 use super::clock::Clock;
-use super::token_batch::Tokens;
+use super::token_batch::TokenBatch;
 use super::weight_rule::{Vjp, WeightRule};
 
 /// The batch is split into at most so many parts; gradients are summed within a part, then over the parts.
@@ -38,7 +38,7 @@ pub struct Gradient {
 
 /// A finished forward pass, with what its backward pass needs.
 pub struct Pass {
-    tokens: Tokens,
+    tokens: TokenBatch,
     requests: Vec<PoolRequest>,
     /// `vjps[image][request]`; empty where the pass was not to be kept.
     vjps: Vec<Vec<Vjp>>,
@@ -66,7 +66,7 @@ impl Pass {
     /// Pools the tokens `[B, N, d]` for every request: `[B, M, d]` each, `[B, M, d + 1]` where the sum of the
     /// weights follows ([`WeightRule::counts`]). [`backward`](Self::backward) works only with `keep`.
     pub fn forward(tokens: &FlexTensor, requests: Vec<PoolRequest>, keep: bool) -> (Vec<Vec<f32>>, Self) {
-        let tokens = Tokens::new(tokens);
+        let tokens = TokenBatch::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
         let queries: Vec<f32> = requests.iter().flat_map(|request| request.queries.iter().copied()).collect();
         let pools: usize = requests.iter().map(|request| request.rule.pools()).sum();

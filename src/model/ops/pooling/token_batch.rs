@@ -9,7 +9,7 @@ use super::products::{ROWS, add_weighted, dots};
 use crate::model::ops::cpu::as_f32;
 
 /// `[B, N, d]`, in float32 or, as token caches hold them, in float16.
-pub(in crate::model) struct Tokens {
+pub(in crate::model) struct TokenBatch {
     values: FlexTensor,
     /// Number of images, B.
     pub images: usize,
@@ -19,7 +19,7 @@ pub(in crate::model) struct Tokens {
     pub width: usize,
 }
 
-impl Tokens {
+impl TokenBatch {
     /// The tokens of a tensor `[B, N, d]`.
     ///
     /// # Panics

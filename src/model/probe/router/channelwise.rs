@@ -18,7 +18,7 @@ use crate::model::ops::custom_op::{CustomOp, apply, optional};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::matmul::PreciseMatmul as _;
 use crate::model::ops::place::look_up;
-use crate::model::ops::pooling::token_batch::Tokens;
+use crate::model::ops::pooling::token_batch::TokenBatch;
 use crate::model::ops::simd::{add, add_product};
 use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
 
@@ -63,7 +63,7 @@ impl Channelwise {
         if tokens.dtype() != DType::F32 {
             return self.pool_plain(tokens);
         }
-        let op = ChannelPoolOp { tokens: Tokens::new(&flex(tokens.clone())), order: self.order.clone() };
+        let op = ChannelPoolOp { tokens: TokenBatch::new(&flex(tokens.clone())), order: self.order.clone() };
         apply(op, [optional(self.query.clone(), &tokens.device()), self.gain.clone().into_dispatch()])
     }
 
@@ -87,7 +87,7 @@ impl Channelwise {
 
 /// [`Channelwise::pool`] on the CPU, as an operation on query and gain.
 struct ChannelPoolOp {
-    tokens: Tokens,
+    tokens: TokenBatch,
     order: Order,
 }
 
@@ -115,14 +115,14 @@ impl CustomOp<Flex, 2> for ChannelPoolOp {
         _: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
         let ParamGrads { query, gain } = channels.backward(routed, as_f32(&grad_pooled.to_contiguous()));
-        let Tokens { count, width, .. } = channels.tokens;
+        let TokenBatch { count, width, .. } = channels.tokens;
         let query = (!query.is_empty()).then(|| from_f32(query, &[1, width]));
         [query, Some(from_f32(gain, &[count, width]))]
     }
 }
 
 struct Channels {
-    tokens: Tokens,
+    tokens: TokenBatch,
     /// `[1, d]`; a placeholder where the order is not learned.
     query: FlexTensor,
     gain: FlexTensor,
@@ -159,7 +159,7 @@ impl Channels {
 
     /// `z`, `[B, d]`; with `keep`, also what the backward pass needs.
     fn forward(&self, keep: bool) -> (FlexTensor, Vec<RoutedImage>) {
-        let Tokens { images, count, width, .. } = self.tokens;
+        let TokenBatch { images, count, width, .. } = self.tokens;
         let mut pooled = vec![0.0; images * width];
         let buffer =
             || vec![0.0; if matches!(self.order, Order::Learned { .. }) { count * width } else { 0 }];
@@ -204,7 +204,7 @@ impl Channels {
 
     /// What these images add to the gradients.
     fn backward_part(&self, images: &[usize], routed: &[RoutedImage], cotangent: &[f32]) -> ParamGrads {
-        let Tokens { count, width, .. } = self.tokens;
+        let TokenBatch { count, width, .. } = self.tokens;
         let mut grads = self.zero_grads();
         let mut grad_weights = vec![0.0; if routed.is_empty() { 0 } else { count * width }];
         let mut grad_plan = vec![0.0; if routed.is_empty() { 0 } else { count * count }];

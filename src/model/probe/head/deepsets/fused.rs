@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
-use crate::model::ops::pooling::token_batch::Tokens;
+use crate::model::ops::pooling::token_batch::TokenBatch;
 use crate::model::ops::simd::{add, add_scaled, dot, sum, vectorised};
 
 /// Tokens of a block.
@@ -33,12 +33,12 @@ const IMAGES_PER_PRODUCT: usize = 16;
 /// `mean_i normalise(W2 relu(W1 t_i + b1) + b2)`, `[B, d]`, for tokens `[B, N, d]` on the CPU. `layers`: weight
 /// and bias of the inner layer, `[hidden, d]` and `[hidden]`, then of the outer, `[d, hidden]` and `[d]`.
 pub(super) fn mean(tokens: &Tensor<3>, layers: [DispatchTensor; 4]) -> Tensor<2> {
-    apply(DeepSetsOp { tokens: Tokens::new(&flex(tokens.clone())) }, layers)
+    apply(DeepSetsOp { tokens: TokenBatch::new(&flex(tokens.clone())) }, layers)
 }
 
 /// [`mean`] of these tokens as a function of the layers.
 struct DeepSetsOp {
-    tokens: Tokens,
+    tokens: TokenBatch,
 }
 
 impl CustomOp<Flex, 4> for DeepSetsOp {
@@ -69,7 +69,7 @@ struct SavedImage {
 }
 
 struct Network {
-    tokens: Tokens,
+    tokens: TokenBatch,
     /// Weight and bias of the inner layer, then of the outer.
     layers: [FlexTensor; 4],
     outer: Outer,
@@ -112,7 +112,7 @@ impl Outer {
 type PartialSums = [Vec<f32>; 7];
 
 impl Network {
-    fn new(tokens: Tokens, layers: [FlexTensor; 4]) -> Self {
+    fn new(tokens: TokenBatch, layers: [FlexTensor; 4]) -> Self {
         let layers = layers.map(|layer| layer.to_contiguous());
         let outer = Outer::new(as_f32(&layers[2]), as_f32(&layers[3]));
         Self { tokens, layers, outer }

@@ -13,7 +13,7 @@ use super::{GATES, HIDDEN};
 use crate::model::ops::cpu::{as_f32, flex, from_f32};
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gemm::Matrix;
-use crate::model::ops::pooling::token_batch::Tokens;
+use crate::model::ops::pooling::token_batch::TokenBatch;
 use crate::model::ops::simd::{add, exp_single, multiply, vectorised};
 
 /// Parts into which a batch is split; the gradients of each are summed in order at the end.
@@ -22,12 +22,12 @@ const PARTS: usize = 16;
 /// The last state, `[B, 128]`, after tokens `[B, N, d]` in float32 on the CPU. `weights`: of the input, `[384, d]`,
 /// and of the state, `[384, 128]`, then their biases, `[384]` each. `backwards`: from the last token to the first.
 pub(super) fn last_state(tokens: &Tensor<3>, weights: [DispatchTensor; 4], backwards: bool) -> Tensor<2> {
-    apply(GruOp { tokens: Tokens::new(&flex(tokens.clone())), backwards }, weights)
+    apply(GruOp { tokens: TokenBatch::new(&flex(tokens.clone())), backwards }, weights)
 }
 
 /// [`last_state`] of these tokens as a function of the weights.
 struct GruOp {
-    tokens: Tokens,
+    tokens: TokenBatch,
     backwards: bool,
 }
 
@@ -49,7 +49,7 @@ impl CustomOp<Flex, 4> for GruOp {
 
 /// A GRU in one direction, and the tokens that it reads.
 struct Reader {
-    tokens: Tokens,
+    tokens: TokenBatch,
     /// As in [`last_state`].
     weights: [FlexTensor; 4],
     backwards: bool,
@@ -66,7 +66,7 @@ struct SavedForBackward {
 }
 
 impl Reader {
-    fn new(tokens: Tokens, weights: [FlexTensor; 4], backwards: bool) -> Self {
+    fn new(tokens: TokenBatch, weights: [FlexTensor; 4], backwards: bool) -> Self {
         Self { tokens, weights: weights.map(|weight| weight.to_contiguous()), backwards }
     }
 
