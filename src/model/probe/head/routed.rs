@@ -22,14 +22,14 @@ impl HeadSpec {
 }
 
 /// S4 behind a learned router.
-pub struct Routed {
+pub struct RoutedScan {
     /// What orders the tokens.
     pub router: Arc<dyn Router>,
     /// The S4 that reads them in that order.
     pub memory: S4Layer,
 }
 
-impl Routed {
+impl RoutedScan {
     /// With the router and the S4 of the settings; fails where one is out of range.
     pub(super) fn boxed(router: &RouterSpec, config: &Config) -> Result<Box<dyn Head>, ConfigError> {
         let router = (router.build)(config)?.into();
@@ -37,7 +37,7 @@ impl Routed {
     }
 }
 
-impl Head for Routed {
+impl Head for RoutedScan {
     fn specs(&self, dims: &Dims) -> Vec<Spec> {
         std::iter::once(scorer::spec(dims.width)).chain(self.memory.specs(dims.width)).collect()
     }

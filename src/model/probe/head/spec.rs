@@ -3,8 +3,9 @@
 use serde_json::Value;
 
 use super::normed::Normed;
+use super::routed::RoutedScan;
 use super::scan::{FixedScan, Source};
-use super::{Config, ConfigError, Discretization, Head, Norm, routed};
+use super::{Config, ConfigError, Discretization, Head, Norm};
 use crate::model::probe::PaperCost;
 use crate::model::probe::router::RouterSpec;
 use crate::model::probe::router::scan::{RASTER, Scan};
@@ -97,7 +98,7 @@ impl HeadSpec {
             Build::Own(build) => build(config),
             Build::Normed(_, build) => Ok(Normed::by_settings(build(config)?, config)),
             Build::Scan(scan) => FixedScan::boxed(Source::Grid(scan), config),
-            Build::Routed(router) => routed::Routed::boxed(router, config),
+            Build::Routed(router) => RoutedScan::boxed(router, config),
         }
     }
 
