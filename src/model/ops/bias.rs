@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
 use super::gpu::columns::{UNITS, UNROLL, add_up, leave, share, workgroup_columns};
-use super::gpu::{arg, empty, takes, threads};
+use super::gpu::{arg, empty, supports, threads};
 
 /// The activation of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum Activation {
 
 /// `activate(x + bias)` of `x` `[B, d]` and `bias` `[d]`: `[B, d]`.
 pub fn biased(x: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
-    if takes(&x, UNITS, 0) {
+    if supports(&x, UNITS, 0) {
         return apply::<Cube, _, 2, 2>(Biased(activation), [x.into_dispatch(), bias.into_dispatch()]);
     }
     let x = x + bias.unsqueeze_dim(0);

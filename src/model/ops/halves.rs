@@ -11,7 +11,7 @@ use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use rayon::prelude::*;
 
-use super::gpu::{arg, counts, empty_of, gpu_of, tensor, threads};
+use super::gpu::{arg, empty_of, gpu_of, is_indexable, tensor, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
@@ -20,7 +20,7 @@ const PART: usize = 1 << 16;
 
 /// float16 or float32 numbers as a float32 tensor on `device`, bit for bit as the host converts them.
 pub(crate) fn widened<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
-    match gpu_of(device).filter(|_| data.dtype() == DType::F16 && counts(data.shape().num_elements())) {
+    match gpu_of(device).filter(|_| data.dtype() == DType::F16 && is_indexable(data.shape().num_elements())) {
         Some(gpu) => tensor(on_gpu(data, &gpu)),
         None => Tensor::from_data(on_host(data), device),
     }

@@ -12,14 +12,14 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, counts, empty, takes, threads};
+use super::gpu::{arg, empty, is_indexable, supports, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
 
 /// Scatters rows `[N, c]` to `[N, c]`: row `k` becomes row `order[k]`. Differentiable in `rows`.
 pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
-    if takes(&rows, UNITS, 1) {
+    if supports(&rows, UNITS, 1) {
         return on_gpu(rows, order);
     }
     rows.clone().detach().zeros_like().select_assign(0, order, rows, IndexingUpdateOp::Add)
@@ -30,7 +30,7 @@ pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
 pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
     let ([n, _], device) = (rows.dims(), rows.device());
     let index = |data: Vec<i32>| Tensor::from_data(TensorData::new(data, [places.len()]), &device);
-    if takes(&rows, UNITS, 1) && counts(places.len() * rows.dims()[1]) {
+    if supports(&rows, UNITS, 1) && is_indexable(places.len() * rows.dims()[1]) {
         let mut order = vec![0; places.len()];
         for (order, places) in order.chunks_mut(n).zip(places.chunks(n)) {
             places.iter().enumerate().for_each(|(i, &k)| order[k] = i as i32);

@@ -9,7 +9,7 @@ use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply, optional};
 use super::gpu::fold::{Fold, fold};
-use super::gpu::{arg, empty, takes, workgroups};
+use super::gpu::{arg, empty, supports, workgroups};
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;
@@ -18,7 +18,7 @@ const UNITS: usize = 128;
 /// `b` of every query, `[Q]`, takes a share that is not part of the output; without it the term `exp(b)` is missing.
 pub fn softmax(logits: Tensor<3>, scale: f64, extra: Option<Tensor<1>>) -> Tensor<3> {
     let [images, queries, n] = logits.dims();
-    if takes(&logits, UNITS, 3 * n.div_ceil(UNITS)) {
+    if supports(&logits, UNITS, 3 * n.div_ceil(UNITS)) {
         let op = SoftmaxOp { scale: scale as f32, has_extra: extra.is_some() };
         let extra = optional(extra, &logits.device());
         return apply::<Cube, _, 2, 3>(op, [logits.into_dispatch(), extra]);

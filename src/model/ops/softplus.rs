@@ -8,14 +8,14 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, empty, takes, threads};
+use super::gpu::{arg, empty, supports, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 32;
 
 /// `ln(1 + e^x)` of every element of `x` `[n]`, none so large that its exponential overflows.
 pub fn softplus(x: Tensor<1>) -> Tensor<1> {
-    match takes(&x, UNITS, 0) {
+    match supports(&x, UNITS, 0) {
         true => apply::<Cube, _, 1, 1>(SoftplusOp, [x.into_dispatch()]),
         false => x.exp().log1p(),
     }

@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
 use super::gpu::fold::{Fold, fold};
-use super::gpu::{arg, empty, takes, workgroups};
+use super::gpu::{arg, empty, supports, workgroups};
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;
@@ -42,11 +42,11 @@ pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
         }
 }
 
-/// [`standardise`] by the kernels below; none where they do not take `x`: they need a GPU and float32.
+/// [`standardise`] by the kernels below; none where they do not support `x`: they need a GPU and float32.
 pub fn fused(x: &Tensor<2>, axis: usize, spread: Spread) -> Option<Tensor<2>> {
     let rounds = 4 * x.dims()[axis].div_ceil(UNITS); // of the backward pass
     let op = StandardiseOp { axis, spread };
-    takes(x, UNITS, rounds).then(|| apply::<Cube, _, 1, 2>(op, [x.clone().into_dispatch()]))
+    supports(x, UNITS, rounds).then(|| apply::<Cube, _, 1, 2>(op, [x.clone().into_dispatch()]))
 }
 
 struct StandardiseOp {

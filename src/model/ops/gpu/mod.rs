@@ -1,4 +1,4 @@
-//! What kernels written by hand share: primitives of GPU tensors, and whether kernels take them; reductions within a workgroup
+//! What kernels written by hand share: primitives of GPU tensors, and whether kernels support them; reductions within a workgroup
 //! ([`fold`]); sums of [`columns`]; one launch over tensors of different lengths ([`multi_tensor`]); host memory for uploads
 //! ([`page_locked()`]).
 
@@ -97,24 +97,24 @@ pub(crate) fn gpu_of(device: &Device) -> Option<CubeDevice> {
     }
 }
 
-/// Whether kernels can index so many numbers: they do in 32 bits.
-pub(crate) fn counts(numbers: usize) -> bool {
+/// Whether kernels can index so many numbers: their indices have 32 bits.
+pub(crate) fn is_indexable(numbers: usize) -> bool {
     numbers < 1 << 32
 }
 
 /// Most buffers of a kernel, except for those of an S4.
 const MAX_BUFFERS: u32 = 8;
 
-/// Whether kernels of `units` threads per workgroup and `rounds` iterations of loops take a tensor: float32, on a GPU that can run
+/// Whether kernels of `units` threads per workgroup and `rounds` iterations of loops support a tensor: float32, on a GPU that can run
 /// them, and small enough to index. Mesa's software Vulkan silently stops the loops of a shader after 65,535 iterations in all.
-pub(crate) fn takes<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
+pub(crate) fn supports<const D: usize>(tensor: &Tensor<D>, units: usize, rounds: usize) -> bool {
     let Some(gpu) = gpu(tensor) else { return false };
     let client = gpu.client();
     let properties = client.properties();
     let hardware = &properties.hardware;
     let fits = hardware.max_units_per_cube as usize >= units && hardware.max_bindings >= MAX_BUFFERS;
     let ends_loops = rounds >= 65_000 && properties.identity.name.contains("llvmpipe");
-    tensor.dtype() == DType::F32 && counts(tensor.shape().num_elements()) && fits && !ends_loops
+    tensor.dtype() == DType::F32 && is_indexable(tensor.shape().num_elements()) && fits && !ends_loops
 }
 
 #[cfg(test)]
@@ -125,9 +125,10 @@ mod gpu_tests {
     #[test]
     fn kernels_take_what_they_can_count() {
         for (name, gpu) in gpus() {
-            let takes =
-                |columns: usize| takes(&Tensor::<2>::zeros([1, 1], &gpu).expand([1 << 16, columns]), 256, 1);
-            assert_eq!([(1 << 16) - 1, 1 << 16].map(takes), [true, false], "{name}");
+            let is_supported = |columns: usize| {
+                supports(&Tensor::<2>::zeros([1, 1], &gpu).expand([1 << 16, columns]), 256, 1)
+            };
+            assert_eq!([(1 << 16) - 1, 1 << 16].map(is_supported), [true, false], "{name}");
         }
     }
 }

@@ -29,19 +29,19 @@ type Operands = (CubeTensor, CubeTensor, CubeTensor);
 
 /// `left right`, contiguous, by the kernel that autotuning found to be the fastest for shapes of this kind.
 pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
-    // All shapes of one key use the kernel that was chosen for the first of them, so it has to take them all: those that `tiled`
-    // does not take have a tuner of their own.
+    // All shapes of one key use the kernel that was chosen for the first of them, so it has to support them all: those that `tiled`
+    // does not support have a tuner of their own.
     static TUNERS: [LocalTuner<MatmulAutotuneKey, CubeTuneId>; 2] =
         [local_tuner!("not-tiled"), local_tuner!("tiled")];
     // Burn's own allocation pads the rows, and most readers of a product would have to copy it first.
     let product = empty_of(&left, shape_of(&left, &right), DType::F32);
     let client = product.client.clone();
     let id = CubeTuneId::new(&client, &product.device);
-    let takes_tiled = tiled::takes(&left, &right);
-    let tuner = &TUNERS[usize::from(takes_tiled)];
+    let is_tiled = tiled::supports(&left, &right);
+    let tuner = &TUNERS[usize::from(is_tiled)];
     let kernels = tuner.init(&id, move || {
         let mut strategies = vec![
-            Strategy::Naive, // first, as it takes all shapes
+            Strategy::Naive, // first, as it supports all shapes
             Strategy::Gemm(Inferred(Default::default())),
         ];
         for tile_size in [MaxTileSize, MinTileSize] {
@@ -53,7 +53,7 @@ pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
             let name = strategy.to_string();
             set.with(Tunable::new(&name, move |operands| launch(&strategy, operands)))
         });
-        if takes_tiled { burn_kernels.with(Tunable::new("Tiled", launch_tiled)) } else { burn_kernels }
+        if is_tiled { burn_kernels.with(Tunable::new("Tiled", launch_tiled)) } else { burn_kernels }
     });
     tuner.execute(&id, &client, kernels, (left, right, product.clone()));
     product
@@ -88,5 +88,5 @@ fn launch(strategy: &Strategy, (left, right, product): Operands) -> Result<(), S
 }
 
 fn launch_tiled((left, right, product): Operands) -> Result<(), String> {
-    tiled::multiply(&left, &right, &product).ok_or_else(|| "factors that it does not take".to_owned())
+    tiled::multiply(&left, &right, &product).ok_or_else(|| "factors that it does not support".to_owned())
 }

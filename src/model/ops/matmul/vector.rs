@@ -18,22 +18,24 @@ use cubecl::prelude::*;
 use super::shape_of;
 use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, leave, share};
 use crate::model::ops::gpu::fold::total;
-use crate::model::ops::gpu::{arg, counts, empty, read_size, workgroups};
+use crate::model::ops::gpu::{arg, empty, is_indexable, read_size, workgroups};
 
 /// Threads of a group that reads [`UNROLL`] rows together in `add_columns`.
 const LANES: usize = 32;
 /// Such groups of a workgroup.
 const GROUPS: usize = UNITS / LANES;
 
-/// `left right` where one of them is a row or a column; none where these kernels do not take it: factors that are not float32, that
+/// `left right` where one of them is a row or a column; none where these kernels do not support it: factors that are not float32, that
 /// have more than three axes or more numbers than the kernels can index, or a matrix of which neither axis is contiguous.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor) -> Option<CubeTensor> {
-    let takes = |factor: &CubeTensor| {
+    let is_supported = |factor: &CubeTensor| {
         let shape = factor.shape();
-        factor.dtype == DType::F32 && (2..=3).contains(&shape.num_dims()) && counts(shape.num_elements())
+        factor.dtype == DType::F32
+            && (2..=3).contains(&shape.num_dims())
+            && is_indexable(shape.num_elements())
     };
     let has_units = left.client.properties().hardware.max_units_per_cube as usize >= UNITS;
-    if !(has_units && takes(left) && takes(right)) {
+    if !(has_units && is_supported(left) && is_supported(right)) {
         return None;
     }
     let [row, matrix] = match (Matrix::new(left), Matrix::new(right)) {

@@ -6,7 +6,7 @@ use burn_cubecl::cubecl;
 use burn_cubecl::kernel::into_contiguous;
 use cubecl::prelude::*;
 
-use crate::model::ops::gpu::{arg, cube, empty, takes, tensor, threads};
+use crate::model::ops::gpu::{arg, cube, empty, supports, tensor, threads};
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;
@@ -14,7 +14,7 @@ const UNITS: usize = 256;
 /// `a` `[S, S]` with zeros above the diagonal and its diagonal entries clamped to at most `max_diagonal`; not differentiable.
 pub fn stable(a: Tensor<2>, max_diagonal: f32) -> Tensor<2> {
     let [states, _] = a.dims();
-    if !takes(&a, UNITS, 1) {
+    if !supports(&a, UNITS, 1) {
         let diagonal = Tensor::<2>::eye(states, &a.device());
         let clamped = a.clone().clamp_max(max_diagonal) * diagonal;
         return a.tril(-1) + clamped;

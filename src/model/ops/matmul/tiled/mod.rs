@@ -18,7 +18,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernels::{SizesLaunch, Strides, StridesLaunch, add_parts, multiply_tiles};
 use self::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, Tiling, UNITS};
-use crate::model::ops::gpu::{VECTOR_SIZE, arg, counts, empty, read_size, threads, workgroups};
+use crate::model::ops::gpu::{VECTOR_SIZE, arg, empty, is_indexable, read_size, threads, workgroups};
 
 /// Sums of fewer terms are not split.
 const MIN_SPLIT_TERMS: usize = 512;
@@ -40,12 +40,12 @@ const LAUNCH_CLOCKS: usize = 4000;
 /// Partial sums that are written and read again per clock.
 const PARTIALS_PER_CLOCK: usize = 400;
 
-/// Whether [`multiply`] takes these factors: float32, at most two batch axes, no more numbers than the kernel can index.
-pub(super) fn takes(left: &CubeTensor, right: &CubeTensor) -> bool {
+/// Whether [`multiply`] supports these factors: float32, at most two batch axes, no more numbers than the kernel can index.
+pub(super) fn supports(left: &CubeTensor, right: &CubeTensor) -> bool {
     Problem::new(left, right).is_some()
 }
 
-/// Writes `left right` into `product`, which is contiguous; none for factors that it does not take ([`takes`]). Axes before the
+/// Writes `left right` into `product`, which is contiguous; none for factors that it does not [support](supports). Axes before the
 /// last two are batch axes, broadcast where they have length 1.
 pub(super) fn multiply(left: &CubeTensor, right: &CubeTensor, product: &CubeTensor) -> Option<()> {
     Problem::new(left, right).map(|problem| problem.launch(product))
@@ -70,7 +70,7 @@ fn axes(factor: &CubeTensor) -> Option<[Axis; 4]> {
 
 /// Whether the kernel can index a factor's last number.
 fn can_index(axes: &[Axis; 4]) -> bool {
-    counts(axes.iter().map(|axis| axis.length.saturating_sub(1) * axis.stride).sum())
+    is_indexable(axes.iter().map(|axis| axis.length.saturating_sub(1) * axis.stride).sum())
 }
 
 /// A factor, and how its numbers are addressed.
@@ -183,7 +183,7 @@ impl<'a> Problem<'a> {
         let shared_bytes = 2 * self.plan(tiling).buffer() * VECTOR_SIZE * size_of::<f32>();
         hardware.max_units_per_cube as usize >= UNITS
             && hardware.max_shared_memory_size >= shared_bytes
-            && counts(self.numbers() * tiling.parts)
+            && is_indexable(self.numbers() * tiling.parts)
     }
 
     /// A rough estimate of the time on an H100, in clocks: a multiprocessor computes its tiles one after another, or waits for memory

@@ -16,7 +16,7 @@ use super::HIDDEN;
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::columns::{COLUMNS, STEP, UNITS, add_up, leave, share};
 use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{arg, counts, cube, empty, takes, tensor, workgroups};
+use crate::model::ops::gpu::{self, arg, cube, empty, is_indexable, tensor, workgroups};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Columns of `h`: the hidden values of a token, the 1 and the zeros.
@@ -25,9 +25,9 @@ const PADDED: usize = HIDDEN + 4;
 const LANES: usize = 32;
 
 /// Whether these kernels can process tokens `[B, N, d]`.
-pub(super) fn take(tokens: &Tensor<3>) -> bool {
+pub(super) fn supports(tokens: &Tensor<3>) -> bool {
     let [images, n, width] = tokens.dims();
-    takes(tokens, UNITS, 2 * width.div_ceil(UNITS)) && counts(images * n * PADDED)
+    gpu::supports(tokens, UNITS, 2 * width.div_ceil(UNITS)) && is_indexable(images * n * PADDED)
 }
 
 /// [`fused::mean`](super::fused::mean), on a GPU.
@@ -255,8 +255,9 @@ mod gpu_tests {
     fn it_takes_hidden_values_that_it_can_count() {
         const MOST: usize = u32::MAX as usize / (16 * PADDED);
         for (name, gpu) in gpus() {
-            let take = |images| take(&Tensor::<3>::zeros([1, 1, 1], &gpu).expand([images, 16, 8]));
-            assert_eq!([MOST, MOST + 1].map(take), [true, false], "{name}");
+            let is_supported =
+                |images| supports(&Tensor::<3>::zeros([1, 1, 1], &gpu).expand([images, 16, 8]));
+            assert_eq!([MOST, MOST + 1].map(is_supported), [true, false], "{name}");
         }
     }
 
@@ -287,7 +288,7 @@ mod gpu_tests {
             let expected = run(&Device::flex(), DType::F64, token_by_token);
             for (name, gpu) in gpus() {
                 let found = run(&gpu, DType::F32, |tokens, weights, biases| {
-                    assert!(take(tokens));
+                    assert!(supports(tokens));
                     mean(tokens, weights, biases)
                 });
                 for (at, (found, expected)) in found.into_iter().zip(&expected).enumerate() {

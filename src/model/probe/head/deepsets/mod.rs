@@ -63,7 +63,7 @@ impl Head for DeepSets {
 fn mean(tokens: &Tensor<3>, weights: [Tensor<2>; 2], biases: [Tensor<1>; 2]) -> Tensor<2> {
     let mean = if on_cpu(&tokens.device()) && tokens.dtype() == DType::F32 {
         fused::mean
-    } else if gpu::take(tokens) {
+    } else if gpu::supports(tokens) {
         gpu::mean
     } else {
         return token_by_token(tokens, weights, biases);

@@ -80,7 +80,7 @@ impl Head for BiGru {
         let inputs = projected(params, patches);
         let from_state = Tensor::stack(both::<2>(params, "weight_hh"), 0); // [2, 384, 128]
         let bias = Tensor::stack(both::<1>(params, "bias_hh"), 0); // [2, 384]
-        match gpu::take(&inputs) {
+        match gpu::supports(&inputs) {
             true => gpu::last_states(inputs, from_state, bias),
             false => recurrence(&inputs, from_state, bias),
         }

@@ -102,7 +102,7 @@ impl Sinkhorn {
 
     /// [`Router::plans`] with `noise` added to L.
     pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Option<Noise>) -> Tensor<3> {
-        if on_cpu(&scores.device()) || gpu::take_plans(&scores, *self, noise.is_some()) {
+        if on_cpu(&scores.device()) || gpu::supports_plans(&scores, *self, noise.is_some()) {
             return operation::plans(scores, Task { sinkhorn: *self, noise });
         }
         let noise = noise.map(|noise| noise.tensor(&scores));
@@ -116,7 +116,7 @@ impl Sinkhorn {
         gain: Tensor<1>,
         noise: Option<Noise>,
     ) -> Tensor<2> {
-        if on_cpu(&scores.device()) || (noise.is_none() && gpu::take(&scores, *self)) {
+        if on_cpu(&scores.device()) || (noise.is_none() && gpu::supports_weights(&scores, *self)) {
             return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
         }
         weigh(self.noisy_plans(scores, noise), gain)

@@ -39,7 +39,7 @@ use self::forward::{tiles_of_doubling, units};
 use self::product::{TILE, UNITS};
 use super::{Steps, System};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, empty, gpu, takes, workgroups};
+use crate::model::ops::gpu::{arg, empty, gpu, supports, workgroups};
 use crate::model::probe::settings::Discretization;
 
 /// [`super::gains`] by these kernels. `None` where they do not apply: on the CPU, for more than one channel, another rule, another type
@@ -48,7 +48,7 @@ pub fn gains(systems: &[System], (rule, steps): Steps) -> Option<Tensor<3>> {
     let System { a, b, .. } = systems.first()?;
     let [states, channels] = b.dims();
     let fits = channels == 1 && (1..=UNITS).contains(&states) && steps > 0;
-    if !(fits && rule == Discretization::Bilinear && takes(a, UNITS, steps)) {
+    if !(fits && rule == Discretization::Bilinear && supports(a, UNITS, steps)) {
         return None;
     }
     let inputs = systems.iter().flat_map(|System { a, b, c, skip, step }| {

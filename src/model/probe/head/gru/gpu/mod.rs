@@ -10,13 +10,13 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use super::{GATES, HIDDEN};
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, cube, empty, takes, tensor};
+use crate::model::ops::gpu::{self, arg, cube, empty, tensor};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Whether the kernels can process inputs `[B, N, 2, 384]`.
-pub(super) fn take(inputs: &Tensor<4>) -> bool {
+pub(super) fn supports(inputs: &Tensor<4>) -> bool {
     let [_, n, ..] = inputs.dims();
-    takes(inputs, kernels::UNITS, kernels::rounds(n))
+    gpu::supports(inputs, kernels::UNITS, kernels::rounds(n))
 }
 
 /// The last states, `[B, 256]`, of arguments as [`recurrence`](super::recurrence) takes them, in float32.
@@ -153,7 +153,7 @@ mod gpu_tests {
                 run(size, &Device::flex(), |inputs, from_state, bias| recurrence(&inputs, from_state, bias));
             for (name, gpu) in gpus() {
                 let found = run(size, &gpu, |inputs, from_state, bias| {
-                    assert!(take(&inputs));
+                    assert!(supports(&inputs));
                     last_states(inputs, from_state, bias)
                 });
                 for (at, what) in ["states", "by inputs", "by weights", "by biases"].into_iter().enumerate() {

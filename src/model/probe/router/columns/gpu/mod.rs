@@ -21,7 +21,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{self, arg, empty, empty_of, takes};
+use crate::model::ops::gpu::{self, arg, empty, empty_of, supports};
 use crate::model::ops::place;
 
 /// The formula of the exponents `e_k(i)`.
@@ -53,7 +53,7 @@ impl WeightsOp {
     pub fn apply(self, scores: &Tensor<2>, gain: &Tensor<1>) -> Option<Tensor<2>> {
         let [_, n] = scores.dims();
         let inputs = [scores.clone().into_dispatch(), gain.clone().into_dispatch()];
-        takes(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(self, inputs))
+        supports(scores, 1, n).then(|| apply::<Cube, _, 2, 2>(self, inputs))
     }
 
     fn inverse_temperature(&self) -> f32 {

@@ -32,7 +32,7 @@ use super::Sinkhorn;
 use super::noise::Noise;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::{arg, counts, cube, empty, takes};
+use crate::model::ops::gpu::{arg, cube, empty, is_indexable, supports};
 
 /// Threads of a workgroup for plans with noise.
 const UNITS: usize = 256;
@@ -41,30 +41,31 @@ const MAX_UNITS: usize = 640;
 /// Lowest temperature at which powers are tried: below it float32 holds those of no image.
 const MIN_POWERS_TEMPERATURE: f64 = 1.0 / 64.0;
 
-/// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no loop is stopped ([`takes`]).
-pub(super) fn take(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+/// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no loop is stopped ([`supports`]).
+pub(super) fn supports_weights(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     let [images, n] = scores.dims();
     let rounds = n.div_ceil(MAX_UNITS) * n * (3 * sinkhorn.iterations + 8); // as counted, and a margin
-    takes(scores, 1, rounds) && counts(images * sinkhorn.iterations * forward::HISTORY_VECTORS * n)
+    supports(scores, 1, rounds) && is_indexable(images * sinkhorn.iterations * forward::HISTORY_VECTORS * n)
 }
 
 /// Whether the kernels can make plans of these scores, with noise on every entry (`noisy`) or without.
-pub(super) fn take_plans(scores: &Tensor<2>, sinkhorn: Sinkhorn, noisy: bool) -> bool {
+pub(super) fn supports_plans(scores: &Tensor<2>, sinkhorn: Sinkhorn, noisy: bool) -> bool {
     let [images, n] = scores.dims();
-    counts(images * n * n) && if noisy { take_noisy(scores, sinkhorn) } else { take(scores, sinkhorn) }
+    is_indexable(images * n * n)
+        && if noisy { supports_noise(scores, sinkhorn) } else { supports_weights(scores, sinkhorn) }
 }
 
 /// Whether the kernels can make plans with noise on every entry of these scores.
-fn take_noisy(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
+fn supports_noise(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
     use log_plan::{ENTRIES_AT_ONCE, LANES, ROW_THREADS};
     let [images, n] = scores.dims();
     let rows = n.div_ceil(UNITS / ROW_THREADS) * (n.div_ceil(ROW_THREADS * ENTRIES_AT_ONCE) + 1);
     let columns = n.div_ceil(UNITS) * n.div_ceil(ENTRIES_AT_ONCE);
     let rounds = (sinkhorn.iterations + 1) * (rows + columns) + n * n / UNITS;
     let shared = (LANES * n + UNITS) * size_of::<f32>();
-    takes(scores, UNITS, rounds)
+    supports(scores, UNITS, rounds)
         && shared <= max_shared_memory(&cube(scores.clone()))
-        && counts(images * sinkhorn.iterations * log_plan::HISTORY_VECTORS * n)
+        && is_indexable(images * sinkhorn.iterations * log_plan::HISTORY_VECTORS * n)
 }
 
 /// What the backward pass needs.
@@ -327,17 +328,17 @@ mod gpu_tests {
         let sinkhorn = Sinkhorn::default();
         let most = |each: usize| u32::MAX as usize / each;
         let vectors = [forward::HISTORY_VECTORS, log_plan::HISTORY_VECTORS];
-        let [history, log_history] = vectors.map(|vectors| sinkhorn.iterations * vectors * N);
+        let [plain, noisy] = vectors.map(|vectors| sinkhorn.iterations * vectors * N);
         for (name, gpu) in gpus() {
             let scores = |images| Tensor::<2>::zeros([1, 1], &gpu).expand([images, N]);
-            let check = |what: &str, most: usize, take: &dyn Fn(&Tensor<2>) -> bool| {
-                let found = [most, most + 1].map(|images| take(&scores(images)));
+            let check = |what: &str, most: usize, supports: &dyn Fn(&Tensor<2>) -> bool| {
+                let found = [most, most + 1].map(|images| supports(&scores(images)));
                 assert_eq!(found, [true, false], "{what} on {name}");
             };
-            check("weights", most(history), &|scores| take(scores, sinkhorn));
-            check("noisy plans", most(log_history.max(N * N)), &|scores| take_plans(scores, sinkhorn, true));
+            check("weights", most(plain), &|scores| supports_weights(scores, sinkhorn));
+            check("noisy plans", most(noisy.max(N * N)), &|scores| supports_plans(scores, sinkhorn, true));
             let once = Sinkhorn { iterations: 1, ..sinkhorn };
-            check("plans", most(N * N), &|scores| take_plans(scores, once, false));
+            check("plans", most(N * N), &|scores| supports_plans(scores, once, false));
         }
     }
 
