@@ -6,7 +6,7 @@
 
 use burn::tensor::Tensor;
 
-use crate::model::ops::{self, place::look_up};
+use crate::model::ops::{self, scatter::gather_rows};
 
 /// Computes the weights of a pooling from scores and gains.
 pub trait WeightRule: Send + Sync {
@@ -108,7 +108,7 @@ impl WeightRule for PermutedWeights {
     fn weights(&self, tokens: &Tensor<3>, _: Option<Tensor<3>>, gains: Option<Tensor<2>>) -> Tensor<3> {
         let [images, n, _] = tokens.dims();
         let gains = gains.expect("positions have gains").transpose(); // [N, 1]
-        look_up(gains, &self.places).reshape([images, 1, n])
+        gather_rows(gains, &self.places).reshape([images, 1, n])
     }
 }
 

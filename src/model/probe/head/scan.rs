@@ -15,8 +15,8 @@ use super::prelude::*;
 use super::s4_layer::S4Layer;
 use crate::model::grid::Grid;
 use crate::model::hand_order::HandOrder;
-use crate::model::ops::place::place;
 use crate::model::ops::pooling::weight_rule::{FixedWeights, PermutedWeights};
+use crate::model::ops::scatter::scatter_rows;
 use crate::model::probe::head_output::Order;
 use crate::model::probe::router::channelwise::{self, Channelwise};
 use crate::model::probe::router::scan::{self, RASTER, SCANS, Scan};
@@ -123,7 +123,7 @@ impl FixedScan {
             }
             _ => params.get::<1>("order").int(),
         };
-        let placed = place(gains.reshape([directions * n, channels]), tokens); // weights[order[k]] = gain[k]
+        let placed = scatter_rows(gains.reshape([directions * n, channels]), tokens); // weights[order[k]] = gain[k]
         match directions {
             1 => placed,
             _ => placed.reshape([directions, n, channels]).sum_dim(0).squeeze_dim(0) / directions as f64,

@@ -17,8 +17,8 @@ use crate::model::ops::cpu::{as_f32, flex, from_f32, on_cpu};
 use crate::model::ops::custom_op::{CustomOp, apply, optional};
 use crate::model::ops::gemm::Matrix;
 use crate::model::ops::matmul::PreciseMatmul as _;
-use crate::model::ops::place::look_up;
 use crate::model::ops::pooling::token_batch::TokenBatch;
+use crate::model::ops::scatter::gather_rows;
 use crate::model::ops::simd::{add, add_product};
 use crate::model::probe::router::{Routed, Router, standardise, standardise_batch, standardise_vjp};
 
@@ -72,7 +72,7 @@ impl Channelwise {
         let [images, n, width] = tokens.dims();
         let weights = match &self.order {
             Order::Given => self.gain.clone().unsqueeze_dim::<3>(0), // [1, N, d]
-            Order::Placed(places) => look_up(self.gain.clone(), places).reshape([images, n, width]),
+            Order::Placed(places) => gather_rows(self.gain.clone(), places).reshape([images, n, width]),
             Order::Learned { router, image_seeds } => {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
                 let raw = tokens.clone().reshape([images * n, width]).precise_matmul(query); // [B N, 1]

@@ -22,7 +22,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 
 use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::{self, arg, empty, empty_of, supports};
-use crate::model::ops::place;
+use crate::model::ops::scatter::{gather, scatter};
 
 /// The formula of the exponents `e_k(i)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +94,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
             );
         }
         if self.hard {
-            place::put::launch::<u32>(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n, 1);
+            scatter::launch::<u32>(client, cubes, units, arg(&order), arg(&gain), arg(&weights), n, 1);
         } else {
             kernels::weigh::launch(
                 client,
@@ -154,7 +154,7 @@ impl CustomOp<CubeBackend, 2> for WeightsOp {
         );
         if op.hard {
             let (cubes, order, grad) = (cubes.clone(), arg(order), arg(&grad_weights));
-            place::take::launch::<u32>(client, cubes, units, order, grad, arg(&means), n, 1);
+            gather::launch::<u32>(client, cubes, units, order, grad, arg(&means), n, 1);
         }
         kernels::gather::launch(
             client,

@@ -1,4 +1,4 @@
-//! Rows of a matrix in another order: the same for all images, or one of each image's own.
+//! Puts the rows of a matrix into another order: the same for all images, or one for each image.
 //!
 //! burn's scatter, which is also the backward pass of its gather, has one thread per column, which goes from row to row: for the
 //! orders of 256 images 50,000 sequential steps. Since an order holds every row exactly once, the kernels here have one thread
@@ -18,7 +18,7 @@ use super::gpu::{arg, empty, is_indexable, supports, threads};
 const UNITS: usize = 256;
 
 /// Scatters rows `[N, c]` to `[N, c]`: row `k` becomes row `order[k]`. Differentiable in `rows`.
-pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
+pub(crate) fn scatter_rows(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
     if supports(&rows, UNITS, 1) {
         return on_gpu(rows, order);
     }
@@ -27,7 +27,7 @@ pub(crate) fn place(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
 
 /// Gathers `[B N, c]` from rows `[N, c]`: token `i` of image `b` gets row `places[b, i]`, where `places` `[B, N]` holds every row
 /// once for each image. Differentiable in `rows`.
-pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
+pub(crate) fn gather_rows(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
     let ([n, _], device) = (rows.dims(), rows.device());
     let index = |data: Vec<i32>| Tensor::from_data(TensorData::new(data, [places.len()]), &device);
     if supports(&rows, UNITS, 1) && is_indexable(places.len() * rows.dims()[1]) {
@@ -44,55 +44,55 @@ pub(crate) fn look_up(rows: Tensor<2>, places: &[usize]) -> Tensor<2> {
 fn on_gpu(rows: Tensor<2>, order: Tensor<1, Int>) -> Tensor<2> {
     let order = order.without_autodiff().cast(IntDType::I32);
     let order = order.try_into_primitive::<Cube>().expect("an order where the rows are");
-    apply::<Cube, _, 1, 2>(PlaceOp { order: into_contiguous(order) }, [rows.into_dispatch()])
+    apply::<Cube, _, 1, 2>(ScatterOp { order: into_contiguous(order) }, [rows.into_dispatch()])
 }
 
-struct PlaceOp {
+struct ScatterOp {
     /// The index within its image that every row is moved to, `[B N]`.
     order: CubeTensor,
 }
 
-impl CustomOp<CubeBackend, 1> for PlaceOp {
+impl CustomOp<CubeBackend, 1> for ScatterOp {
     /// The operation, and the shape of its input.
     type Saved = (Self, [usize; 2]);
 
     fn forward(self, [rows]: [CubeTensor; 1], _: bool) -> (CubeTensor, Self::Saved) {
         let (rows, [moved]) = (into_contiguous(rows), self.order.meta.shape().dims());
         let [n, width] = rows.meta.shape().dims();
-        let placed = empty(&rows, [moved, width]);
+        let scattered = empty(&rows, [moved, width]);
         let (cubes, units) = threads(moved * width, UNITS);
-        let (order, into) = (arg(&self.order), arg(&placed));
-        put::launch::<i32>(&rows.client, cubes, units, order, arg(&rows), into, n, width);
-        (placed, (self, [n, width]))
+        let (order, into) = (arg(&self.order), arg(&scattered));
+        scatter::launch::<i32>(&rows.client, cubes, units, order, arg(&rows), into, n, width);
+        (scattered, (self, [n, width]))
     }
 
-    fn vjp((op, shape): &Self::Saved, grad_placed: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
-        let (grad_placed, [n, width]) = (into_contiguous(grad_placed), *shape);
-        let [moved, _] = grad_placed.meta.shape().dims();
-        let grad_rows = empty(&grad_placed, [moved / n, n * width]);
+    fn vjp((op, shape): &Self::Saved, grad_scattered: CubeTensor, _: [bool; 1]) -> [Option<CubeTensor>; 1] {
+        let (grad_scattered, [n, width]) = (into_contiguous(grad_scattered), *shape);
+        let [moved, _] = grad_scattered.meta.shape().dims();
+        let grad_rows = empty(&grad_scattered, [moved / n, n * width]);
         let (cubes, units) = threads(moved * width, UNITS);
         let (order, into) = (arg(&op.order), arg(&grad_rows));
-        take::launch::<i32>(&grad_rows.client, cubes, units, order, arg(&grad_placed), into, n, width);
+        gather::launch::<i32>(&grad_rows.client, cubes, units, order, arg(&grad_scattered), into, n, width);
         let grad_rows = if moved == n { grad_rows } else { CubeBackend::float_sum_dim(grad_rows, 0) };
         [Some(CubeBackend::float_reshape(grad_rows, Shape::new([n, width])))]
     }
 }
 
-/// Scatters rows `[n, width]` for every image: row `k` to its row `order[k]`. One thread per entry of `placed`.
+/// Scatters rows `[n, width]` for every image: row `k` to its row `order[k]`. One thread per entry of `scattered`.
 #[cube(launch)]
-pub(crate) fn put<I: Numeric>(order: &[I], rows: &[f32], placed: &mut [f32], n: usize, width: usize) {
+pub(crate) fn scatter<I: Numeric>(order: &[I], rows: &[f32], scattered: &mut [f32], n: usize, width: usize) {
     let at = ABSOLUTE_POS;
-    if at < placed.len() {
+    if at < scattered.len() {
         let row = at / width;
-        placed[(row / n * n + usize::cast_from(order[row])) * width + at % width] = rows[at % (n * width)];
+        scattered[(row / n * n + usize::cast_from(order[row])) * width + at % width] = rows[at % (n * width)];
     }
 }
 
-/// The backward pass of [`put()`] for every image on its own: a gather by `order`.
+/// The backward pass of [`scatter()`] for every image on its own: a gather by `order`.
 #[cube(launch)]
-pub(crate) fn take<I: Numeric>(
+pub(crate) fn gather<I: Numeric>(
     order: &[I],
-    grad_placed: &[f32],
+    grad_scattered: &[f32],
     grad_rows: &mut [f32],
     n: usize,
     width: usize,
@@ -100,7 +100,7 @@ pub(crate) fn take<I: Numeric>(
     let at = ABSOLUTE_POS;
     if at < grad_rows.len() {
         let row = at / width;
-        grad_rows[at] = grad_placed[(row / n * n + usize::cast_from(order[row])) * width + at % width];
+        grad_rows[at] = grad_scattered[(row / n * n + usize::cast_from(order[row])) * width + at % width];
     }
 }
 
@@ -116,8 +116,8 @@ mod gpu_tests {
             // Every image steps through the rows by another stride, coprime to their number.
             let places: Vec<_> = (0..images * n).map(|at| at % n * (2 + at / n * n) % n).collect();
             let order: Vec<_> = places[..n].iter().map(|&k| k as i32).collect();
-            for placing in [true, false] {
-                let what = format!("{images} x {n} x {width}, {placing}");
+            for scatters in [true, false] {
+                let what = format!("{images} x {n} x {width}, {scatters}");
                 assert_like_processor(gpus(), what, &[0.0, 1e-6], |device, dtype| {
                     let tensor = |rows: usize| {
                         let values = (0..rows * width).map(|x| (x as f32 * 0.37).sin()).collect::<Vec<_>>();
@@ -125,11 +125,14 @@ mod gpu_tests {
                     };
                     let rows = tensor(n).require_grad();
                     let order = || Tensor::from_data(TensorData::new(order.clone(), [n]), device);
-                    let placed =
-                        if placing { place(rows.clone(), order()) } else { look_up(rows.clone(), &places) };
-                    let gradients = (placed.clone() * tensor(placed.dims()[0])).sum().backward();
+                    let scattered = if scatters {
+                        scatter_rows(rows.clone(), order())
+                    } else {
+                        gather_rows(rows.clone(), &places)
+                    };
+                    let gradients = (scattered.clone() * tensor(scattered.dims()[0])).sum().backward();
                     let grad_rows = rows.grad(&gradients).expect("a gradient");
-                    vec![placed.into_data(), grad_rows.into_data()]
+                    vec![scattered.into_data(), grad_rows.into_data()]
                 });
             }
         }
