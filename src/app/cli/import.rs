@@ -156,7 +156,7 @@ impl Import {
                     id: backbone::id(&folder),
                     model_type: config.family.model_type.to_owned(),
                     hidden_size: config.width,
-                    fingerprint: Some(Weights::open(&folder)?.fingerprint().to_owned()),
+                    fingerprint: Some(Weights::open(&folder)?.fingerprint()),
                     config: Some(config.key()),
                     ..BackboneMeta::default()
                 }

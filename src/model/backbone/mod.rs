@@ -111,7 +111,7 @@ impl Backbone {
         let reader = Reader { weights: &weights, prefix, device, arithmetic };
         Ok(Self {
             id: id(dir),
-            fingerprint: weights.fingerprint().to_owned(),
+            fingerprint: weights.fingerprint(),
             encoder: Vit::read(config, &reader)?,
             device: device.clone(),
             batch_limit: BatchLimit::new(),

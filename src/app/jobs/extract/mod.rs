@@ -169,7 +169,7 @@ impl Plan {
         let mut layers = requested.iter().map(|layer| layer.0.unwrap_or(config.layers));
         layers.try_for_each(|layer| config.check_layer(layer, token_spec.joined()))?;
         config.check_order(token_spec.mae_order)?;
-        let fingerprint = Weights::open(folder)?.fingerprint().to_owned();
+        let fingerprint = Weights::open(folder)?.fingerprint();
         let key = |layer: &Layer| TokenKey {
             weights: fingerprint.clone(),
             preprocessing: preprocessor.key(),

@@ -16,7 +16,6 @@ mod torch_file;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use indexmap::IndexMap;
 
@@ -38,7 +37,6 @@ pub struct Weights {
     files: Vec<Mapped>,
     /// For every tensor, the index of its file and its view.
     tensors: IndexMap<String, (usize, View)>,
-    fingerprint: OnceLock<String>,
     /// The key of the checkpoint under which they are stored; empty for the whole file.
     pub(super) under: String,
 }
@@ -113,8 +111,7 @@ impl Weights {
             );
             return Err(WeightsError::Unsupported { path: path.into(), what });
         }
-        let (fingerprint, under) = (OnceLock::new(), String::new());
-        Ok(Self { path: path.into(), files, tensors, fingerprint, under })
+        Ok(Self { path: path.into(), files, tensors, under: String::new() })
     }
 
     fn sharded(dir: &Path, path: &Path, read: Reader) -> Result<Self, WeightsError> {
@@ -221,9 +218,9 @@ impl Weights {
     }
 
     /// SHA-256 of the weights file in hexadecimal digits; for shards, that of all in the order of their names
-    /// (`cat model-*.safetensors | sha256sum`). Computed on first use.
-    pub fn fingerprint(&self) -> &str {
-        self.fingerprint.get_or_init(|| fingerprints::fingerprint(&self.files))
+    /// (`cat model-*.safetensors | sha256sum`).
+    pub fn fingerprint(&self) -> String {
+        fingerprints::fingerprint(&self.files)
     }
 }
 
