@@ -75,8 +75,8 @@ fn an_imported_checkpoint_gives_the_tokens_of_the_original() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("backbone");
         let original = open(&checkpoint(case), project).unwrap_or_else(|error| panic!("{case}: {error}"));
-        let message = original.told.get(2).map_or("", String::as_str);
-        assert_eq!(message, *left_out, "{case}: {:?}", original.told);
+        let message = original.notes.get(2).map_or("", String::as_str);
+        assert_eq!(message, *left_out, "{case}: {:?}", original.notes);
         original.write(&out).unwrap();
         let backbone =
             Backbone::open(&out, &Device::flex()).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -226,11 +226,11 @@ fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
     let whole = tensors_of("eva02");
     let rope_message = |tensors: &BTreeMap<_, _>| {
         save(tensors, &path);
-        open(&path, "eva02").map(|original| original.told[1].clone())
+        open(&path, "eva02").map(|original| original.notes[1].clone())
     };
     assert!(rope_message(&whole).unwrap().contains("relative to 16 x 16 patches (rope.freqs_cos)"));
     let clip = open(&checkpoint("eva02-clip"), "eva02").unwrap();
-    assert!(clip.told[1].contains("relative to 4 x 4 patches (rope.freqs_cos)"), "{:?}", clip.told);
+    assert!(clip.notes[1].contains("relative to 4 x 4 patches (rope.freqs_cos)"), "{:?}", clip.notes);
     let mut none = whole.clone();
     none.retain(|name, _| !name.contains("rope."));
     assert!(rope_message(&none).unwrap().contains("relative to 16 x 16 patches (as published)"));
@@ -325,8 +325,8 @@ fn what_no_shape_says_is_asked_for() {
     save(&several, &path);
     let error = open(&path, "timm", &options()).unwrap_err();
     assert!(error.contains("student., teacher.ema.: choose one with --prefix"), "{error}");
-    let told = Original::open(&path, find("timm").unwrap(), &prefix("student.")).unwrap().told;
-    assert_eq!(told[2], format!("left out: 2 of head.*, {} of teacher.ema.*", whole.len()));
+    let notes = Original::open(&path, find("timm").unwrap(), &prefix("student.")).unwrap().notes;
+    assert_eq!(notes[2], format!("left out: 2 of head.*, {} of teacher.ema.*", whole.len()));
     several.insert("other.weight".into(), (vec![1], vec![0; 4]));
     save(&several, &path);
     let error = open(&path, "timm", &prefix("student.")).unwrap_err();

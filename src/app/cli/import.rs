@@ -125,7 +125,7 @@ impl Import {
         let options = ImportOptions { heads, image, scale, key, prefix };
         let original = Original::open(&self.checkpoint, project, &options)?;
         original.write(&self.out)?;
-        print_notes(&original.told, &self.out)
+        print_notes(&original.notes, &self.out)
     }
 
     /// Refuses flags of backbones for a head, and that of heads for a backbone.

@@ -56,7 +56,7 @@ pub struct Original {
     config: Value,
     preprocessor: Value,
     /// Lines for the user: what the checkpoint is, how that is known, and what is left out.
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Original {
@@ -81,16 +81,16 @@ impl Original {
         };
         let (prefix, others) = prefix(path, &weights, project, options)?;
         let encoder = Encoder { path, weights: &weights, project, prefix: &prefix, others: &others };
-        let (config, written, mut told) = encoder.describe(options)?;
+        let (config, written, mut notes) = encoder.describe(options)?;
         let Value::Object(fields) = &config else { unreachable!("it is made as an object") };
         let parsed = Config::from_object(path, fields)
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
-        told.extend(encoder.check(&targets)?);
+        notes.extend(encoder.check(&targets)?);
         let published = project.scale.is_none().then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
         let preprocessor = encoder.preprocessor(options, &parsed, published.as_ref())?;
-        told.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));
-        Ok(Self { weights, prefix, targets, config, preprocessor, told })
+        notes.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));
+        Ok(Self { weights, prefix, targets, config, preprocessor, notes })
     }
 }
 

@@ -202,7 +202,7 @@ impl Encoder<'_> {
             config.extend(more);
         }
         let under = self.under();
-        let told = vec![
+        let notes = vec![
             format!(
                 "{}{under}: {layers} layers of width {width}, patches of {down} x {right}, trained on images of {} x {}",
                 self.project.name, image[0], image[1]
@@ -221,7 +221,7 @@ impl Encoder<'_> {
             attention_norm: attention_norm.unwrap_or_default(),
             mask,
         };
-        Ok((config, written, told))
+        Ok((config, written, notes))
     }
 
     /// The names of the feed-forward networks, their number of hidden units, and whether they are gated. `first` is the prefix
