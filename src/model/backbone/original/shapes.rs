@@ -75,24 +75,9 @@ impl Encoder<'_> {
         let [width, _, down, right] =
             self.axes("patch_embed.proj.weight", "[width, 3, height, width] of a patch")?;
         let blocks = layout::blocks(self.names());
-        let layers = blocks.keys().last().map_or(0, |last| last.saturating_add(1));
-        let (known, post_norm) = ((1..=MAX_LAYERS).contains(&layers), [width, layers] == EVA02_CLIP_E);
-        if post_norm || !known {
-            let expected = match post_norm {
-                true => {
-                    "pre-norm blocks: EVA-02-CLIP-E normalises after attention, which is not supported".into()
-                }
-                false => format!("1 to {MAX_LAYERS} blocks"),
-            };
-            return Err(self.misshapen("blocks.", &[layers], expected));
-        }
+        let layers = self.layers(&blocks, width)?;
         let types = self.project.model_types;
-        let scales = match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
-            (true, _) => Some(["ls1.gamma", "ls2.gamma"]),
-            (false, true) => Some(["gamma_1", "gamma_2"]),
-            (false, false) if types[0] == "dinov2" => Some(["ls1.gamma", "ls2.gamma"]), // missing, then
-            (false, false) => None,
-        };
+        let scales = self.layer_scales();
         let first = blocks.values().next().cloned().unwrap_or_default();
         let (mlp, units, gated) = self.mlp(&first, width)?;
         let extra = ["register_tokens", "reg_token", "dist_token"]
@@ -125,19 +110,7 @@ impl Encoder<'_> {
         let [offsets, columns] = self.axes::<2>(&table, "[offsets, heads]")?;
         let placed = 1 + usize::from(extra == Some("dist_token"));
         let (image, bare_positions) = self.image(options, [down, right], placed, offsets)?;
-        let (heads, known) = match (options.heads, columns) {
-            (Some(heads), 0) => (heads, "as given"),
-            (_, 1..) => (columns, "one column each in the relative biases"),
-            (None, 0) => {
-                let published = self.project.heads.iter().find(|(of, _)| *of == width);
-                let published = published.ok_or_else(|| OriginalError::Heads {
-                    path: self.path.to_owned(),
-                    project: self.project.name,
-                    width,
-                })?;
-                (published.1, "as published at this width, override with --heads")
-            }
-        };
+        let (heads, known) = self.heads(options, width, columns)?;
         let is_eva02 = model_type == "eva02";
         let own_biases = (is_eva02 || model_type == "beit").then_some(own);
         let qkv_bias = self.has(".attn.qkv.bias") || (is_eva02 && self.has(&format!(".attn.q{own}")));
@@ -222,6 +195,50 @@ impl Encoder<'_> {
             mask,
         };
         Ok((config, written, notes))
+    }
+
+    /// The number of layers, if it is supported; `blocks` has the prefix of each by its number.
+    fn layers(&self, blocks: &BTreeMap<usize, String>, width: usize) -> Result<usize, OriginalError> {
+        let layers = blocks.keys().last().map_or(0, |last| last.saturating_add(1));
+        let post_norm = [width, layers] == EVA02_CLIP_E;
+        if (1..=MAX_LAYERS).contains(&layers) && !post_norm {
+            return Ok(layers);
+        }
+        let expected = match post_norm {
+            true => {
+                "pre-norm blocks: EVA-02-CLIP-E normalises after attention, which is not supported".into()
+            }
+            false => format!("1 to {MAX_LAYERS} blocks"),
+        };
+        Err(self.misshapen("blocks.", &[layers], expected))
+    }
+
+    /// The names of a block's layer scales, if there are any.
+    fn layer_scales(&self) -> Option<[&'static str; 2]> {
+        match (self.has(".ls1.gamma"), self.has(".gamma_1")) {
+            (true, _) => Some(["ls1.gamma", "ls2.gamma"]),
+            (false, true) => Some(["gamma_1", "gamma_2"]),
+            (false, false) if self.project.model_types[0] == "dinov2" => Some(["ls1.gamma", "ls2.gamma"]), // missing, then
+            (false, false) => None,
+        }
+    }
+
+    /// The number of attention heads, and how it is known. `columns`: columns of the table of relative biases, or 0.
+    fn heads(
+        &self,
+        options: &ImportOptions,
+        width: usize,
+        columns: usize,
+    ) -> Result<(usize, &'static str), OriginalError> {
+        let project = self.project;
+        match (options.heads, columns, project.heads.iter().find(|(published, _)| *published == width)) {
+            (_, 1.., _) => Ok((columns, "one column each in the relative biases")),
+            (Some(heads), 0, _) => Ok((heads, "as given")),
+            (None, 0, Some((_, heads))) => Ok((*heads, "as published at this width, override with --heads")),
+            (None, 0, None) => {
+                Err(OriginalError::Heads { path: self.path.to_owned(), project: project.name, width })
+            }
+        }
     }
 
     /// The names of the feed-forward networks, their number of hidden units, and whether they are gated. `first` is the prefix
