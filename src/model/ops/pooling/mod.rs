@@ -49,9 +49,9 @@ impl Pooling {
     }
 
     /// The shape of the pooled tokens of `[B, N, d]`: `[B, M, d]`, or `[B, M, d + 1]` where the sum of the
-    /// weights follows ([`WeightRule::counts`]).
+    /// weights follows ([`WeightRule::appends_sums`]).
     pub fn shape(&self, images: usize, width: usize) -> [usize; 3] {
-        [images, self.rule.pools(), width + usize::from(self.rule.counts())]
+        [images, self.rule.pools(), width + usize::from(self.rule.appends_sums())]
     }
 
     /// The pooled tokens of `[B, N, d]` in this [shape](Self::shape); differentiable in queries and gains.
@@ -77,7 +77,7 @@ impl Pooling {
         });
         let weights = self.rule.weights(tokens, scores, self.gains.clone()); // [B or 1, M, N]
         let pooled = weights.clone().precise_matmul(tokens.clone()); // [B, M, d]
-        if !self.rule.counts() {
+        if !self.rule.appends_sums() {
             return pooled;
         }
         let sums = weights.sum_dim(2).expand([tokens.dims()[0], self.rule.pools(), 1]);

@@ -48,7 +48,7 @@ pub struct Pass {
 impl PoolRequest {
     /// Number of outputs of one pool of one image.
     fn row(&self, width: usize) -> usize {
-        width + usize::from(self.rule.counts())
+        width + usize::from(self.rule.appends_sums())
     }
 
     /// Number of outputs of all pools of one image.
@@ -64,7 +64,7 @@ impl PoolRequest {
 
 impl Pass {
     /// Pools the tokens `[B, N, d]` for every request: `[B, M, d]` each, `[B, M, d + 1]` where the sum of the
-    /// weights follows ([`WeightRule::counts`]). [`backward`](Self::backward) works only with `keep`.
+    /// weights follows ([`WeightRule::appends_sums`]). [`backward`](Self::backward) works only with `keep`.
     pub fn forward(tokens: &FlexTensor, requests: Vec<PoolRequest>, keep: bool) -> (Vec<Vec<f32>>, Self) {
         let tokens = TokenBatch::new(tokens);
         let (n, width) = (tokens.count, tokens.width);
@@ -194,7 +194,7 @@ impl Pass {
 }
 
 /// The outputs of one image for every request in turn: its `pooled` tokens `[M, d]`, each followed by the sum of
-/// its `weights` `[M, N]` where the rule [counts](WeightRule::counts).
+/// its `weights` `[M, N]` where the rule [appends](WeightRule::appends_sums) it.
 fn outputs_of_image(
     requests: &[PoolRequest],
     pooled: &[f32],
@@ -206,7 +206,7 @@ fn outputs_of_image(
     for request in requests {
         for (pooled, weights) in pools.by_ref().take(request.rule.pools()) {
             outputs.extend_from_slice(pooled);
-            outputs.extend(request.rule.counts().then(|| weights.iter().sum::<f64>() as f32));
+            outputs.extend(request.rule.appends_sums().then(|| weights.iter().sum::<f64>() as f32));
         }
     }
     outputs

@@ -16,7 +16,7 @@ pub trait WeightRule: Send + Sync {
     }
 
     /// Whether each weighted sum is followed by the sum of its weights: for weights that need not sum to 1.
-    fn counts(&self) -> bool {
+    fn appends_sums(&self) -> bool {
         false
     }
 
@@ -156,7 +156,7 @@ impl WeightRule for AttendBeside {
         self.queries
     }
 
-    fn counts(&self) -> bool {
+    fn appends_sums(&self) -> bool {
         true
     }
 
