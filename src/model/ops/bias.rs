@@ -9,7 +9,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::custom_op::{CustomOp, apply};
-use super::gpu::columns::{UNITS, UNROLL, add_up, leave, share, workgroup_columns};
+use super::gpu::columns::{UNITS, UNROLL, add_up, share, workgroup_columns, write_sums};
 use super::gpu::{arg, empty, supports, threads};
 
 /// The activation of a linear layer.
@@ -136,7 +136,7 @@ fn backward(
         sum += grad;
         row += step;
     }
-    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, columns, sums, lanes);
+    write_sums::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, columns, sums, lanes);
 }
 
 /// The gradient of `z = x + bias` at `at`, from the output `y` and its gradient.

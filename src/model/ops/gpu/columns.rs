@@ -86,7 +86,7 @@ pub(crate) fn share(
 
 /// Adds up the `sum`s of a workgroup's threads, by column, and writes them to `sums`. It has a barrier: all threads must call it.
 #[cube]
-pub(crate) fn leave<N: Size>(
+pub(crate) fn write_sums<N: Size>(
     sum: Vector<f32, N>,
     share: Share,
     columns: usize,

@@ -16,7 +16,7 @@ use burn_cubecl::{CubeBackend, tensor::CubeTensor};
 use cubecl::prelude::*;
 
 use super::shape_of;
-use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, leave, share};
+use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, share, write_sums};
 use crate::model::ops::gpu::fold::total;
 use crate::model::ops::gpu::{arg, empty, is_indexable, read_size, workgroups};
 
@@ -192,7 +192,7 @@ fn add_rows<N: Size>(
         sum += matrix[first + row * row_stride] * weight;
         row += step;
     }
-    leave::<N>(sum, share, columns, sums, lanes);
+    write_sums::<N>(sum, share, columns, sums, lanes);
 }
 
 /// Sums every row, [`UNROLL`] rows per group of threads. A workgroup may have `groups` of several matrices, so that none is idle.

@@ -14,7 +14,7 @@ use cubecl::prelude::*;
 
 use super::HIDDEN;
 use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::columns::{COLUMNS, STEP, UNITS, add_up, leave, share};
+use crate::model::ops::gpu::columns::{COLUMNS, STEP, UNITS, add_up, share, write_sums};
 use crate::model::ops::gpu::fold::{Fold, fold};
 use crate::model::ops::gpu::{self, arg, cube, empty, is_indexable, tensor, workgroups};
 use crate::model::ops::matmul::PreciseMatmul as _;
@@ -237,7 +237,7 @@ fn backward(
         grad_hidden[at] = grad;
         sum += grad;
     }
-    leave::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, PADDED, sums, COLUMNS);
+    write_sums::<Const<1>>(Vector::<f32, Const<1>>::new(sum), share, PADDED, sums, COLUMNS);
 }
 
 #[cfg(test)]
