@@ -38,10 +38,10 @@ fn every_level_gives_what_the_references_say() {
 fn the_level_that_is_taken_gives_what_the_references_say() {
     let Some(name) = std::env::var_os(VARIABLE) else {
         // The other tests compare the widest level with the references.
-        return assert_eq!(Level::taken(), Level::widest());
+        return assert_eq!(Level::current(), Level::widest());
     };
     let level = Level::ALL.into_iter().find(|level| *format!("{level:?}") == *name).expect("a level");
-    assert_eq!((level.force(), Level::taken()), (level, level));
+    assert_eq!((level.force(), Level::current()), (level, level));
     heads::readings_give_the_reference_logits_in_float64();
     heads::tensors_give_the_reference_logits_and_gradients();
     pooling::every_pooling_and_its_gradients_are_those_of_elementary_operations();
@@ -50,5 +50,5 @@ fn the_level_that_is_taken_gives_what_the_references_say() {
     evidence::evidence_logits_and_token_weights_equal_the_reference();
     diagnostics::every_measure_equals_the_reference();
     backbones::every_stage_of_every_family_equals_transformers();
-    println!("all at level {:?}", Level::taken());
+    println!("all at level {:?}", Level::current());
 }

@@ -19,7 +19,7 @@ macro_rules! vectorised {
                 fn widest$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
                 #[target_feature(enable = "avx2,fma")]
                 fn wide$(<$type: $bound>)?($($arg: $kind),*) $(-> $out)? { body::<true $(, $type)?>($($arg),*) }
-                match $crate::model::ops::simd::Level::taken() {
+                match $crate::model::ops::simd::Level::current() {
                     // SAFETY: the current level is never wider than what the processor supports.
                     #[expect(unsafe_code, reason = "a call of instructions that not every processor has")]
                     $crate::model::ops::simd::Level::Avx512 => return unsafe { widest$(::<$type>)?($($arg),*) },
@@ -48,7 +48,7 @@ pub enum Level {
     Avx512 = 3,
 }
 
-/// The current [`Level`], as its discriminant; 0 before the first call of [`Level::taken`].
+/// The current [`Level`], as its discriminant; 0 before the first call of [`Level::current`].
 static CURRENT: AtomicU8 = AtomicU8::new(0);
 
 impl Level {
@@ -68,7 +68,7 @@ impl Level {
 
     /// The level that loops run with: the widest, unless another was [forced](Self::force).
     #[inline]
-    pub fn taken() -> Self {
+    pub fn current() -> Self {
         match CURRENT.load(Ordering::Relaxed) {
             1 => Self::Baseline,
             2 => Self::Avx2,
