@@ -1,5 +1,5 @@
-//! Main memory, as Linux reports it: that of the machine, or what the control groups of this process leave of it, as in a
-//! container, in a job of a cluster and where users of a shared machine have a share each.
+//! Main memory, as Linux reports it: that of the machine, or less if the control groups of this process limit it, as in a
+//! container, in a cluster's job and on a shared machine with limits for each user.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub fn proc_bytes(file: &str, field: &str) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// The folder of a control group, and the names of the files that hold its limit and what its processes have.
+/// The folder of a control group, and the names of the files that hold its limit and the memory in use.
 struct Group {
     folder: PathBuf,
     limit: &'static str,
@@ -54,7 +54,7 @@ impl Group {
     fn free(&self) -> Option<u64> {
         let stat = fs::read_to_string(self.folder.join("memory.stat")).unwrap_or_default();
         let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-        // In version 1 only the total includes the groups below, as what is taken does.
+        // In version 1 only the total includes the groups below, as the memory in use does.
         let caches = field("total_inactive_file ").or_else(|| field("inactive_file ")).unwrap_or(0);
         let taken = self.number(self.taken).unwrap_or(0).saturating_sub(caches);
         Some(self.limit()?.saturating_sub(taken))

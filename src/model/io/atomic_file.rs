@@ -44,8 +44,8 @@ pub fn write_with<E: From<io::Error>>(
     Ok(file.into_inner().map_err(IntoInnerError::into_error)?.finish()?)
 }
 
-/// Lets `fill` fill a temporary folder, then renames it to `path`. Into an empty folder there, which may be a link, a mount or the
-/// current one, its content moves.
+/// Lets `fill` fill a temporary folder, then renames it to `path`. If an empty folder is there already, which may be a link, a mount
+/// point or the current folder, the content is moved into it.
 pub fn write_folder<E: From<io::Error>>(
     path: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
@@ -59,7 +59,7 @@ pub fn write_folder<E: From<io::Error>>(
     if !exists {
         return Ok(step(|| std::fs::rename(made.path(), path))?);
     }
-    // Listed before the first of them moves, and again: some file systems list badly what changes.
+    // Listed before the first of them moves, and again afterwards: some file systems skip entries while a folder changes.
     let names = || -> io::Result<Vec<_>> {
         std::fs::read_dir(made.path())?.map(|entry| Ok(entry?.file_name())).collect()
     };

@@ -6,8 +6,8 @@ use indexmap::IndexSet;
 
 /// `text` as the content of a cell: with an apostrophe before it if a spreadsheet would take it for a
 /// formula, because it begins with `=`, `+`, `-`, `@`, a tab or a carriage return. Numbers such as `-1.5`
-/// and `+2`, and `-` alone, are left as they are. Text that has apostrophes of its own there gets one more: who takes one off
-/// has the text again.
+/// and `+2`, and `-` alone, are left as they are. Such text gets another apostrophe if it begins with some already, so that
+/// removing one always restores it.
 pub fn word(text: &str) -> Cow<'_, str> {
     let formula = text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula && text != "-" && text.parse::<f64>().is_err() {

@@ -59,7 +59,7 @@ pub fn share_folder(folder: &Path) -> Option<LockedFile> {
     opened.try_lock_shared().ok().map(|()| LockedFile(opened))
 }
 
-/// Whether a process of this machine, or with the file system's help of any, has a lock by [`share_folder`].
+/// Whether a process of this machine, or of any that the file system shares locks with, has a lock by [`share_folder`].
 pub fn is_shared(folder: &Path) -> bool {
     File::open(folder).is_ok_and(|opened| matches!(try_lock(&opened), Ok(TryLock::Held)))
 }

@@ -23,7 +23,7 @@ pub const STALE_AFTER: Duration = Duration::from_mins(3);
 /// Largest owner file, in bytes.
 const MAX_BYTES: u64 = 1 << 12;
 
-/// Owner files whose owners this process knows nothing of: their content, and since when it has been that.
+/// Owner files of processes that this machine cannot see: their content, and since when it has not changed.
 static SEEN: Mutex<BTreeMap<PathBuf, (Vec<u8>, Instant)>> = Mutex::new(BTreeMap::new());
 
 /// The lock, released on drop.
@@ -84,8 +84,8 @@ impl HostLock {
     }
 
     /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). What another machine holds counts as held
-    /// until this process has found the file unchanged for `stale_after`; only who [asks](Self::ask) for the lock then removes it: a
-    /// machine that was suspended goes on.
+    /// until this process has found the file unchanged for `stale_after`. The file is then removed by [`ask`](Self::ask) alone: its
+    /// owner may be on a machine that was suspended, and go on.
     pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
         let Some((content, file)) = look(path)? else { return Ok(false) };
         match file.map_or(Liveness::Unknown, |file| file.owner.liveness(&ProcessId::here(), alone)) {

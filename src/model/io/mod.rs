@@ -31,7 +31,7 @@ pub fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 /// The first field of a JSON document, written as the number `N`: one with another number is refused before its other fields are
-/// read. With `#[serde(default)]` a document may lack it, as those did at first that it was added to.
+/// read. With `#[serde(default)]` a document may lack it, as those do that were written before they had one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format<const N: u64>;
 

@@ -61,8 +61,8 @@ impl ProcessId {
         Self { process, began: start_time(&process.to_string()), ..self.clone() }
     }
 
-    /// Whether it lives, as seen by the process `here`; `alone` says that no living process of this machine is meant, so that one of its
-    /// name has ended, also if it was before this boot.
+    /// Whether it lives, as seen by the process `here`; `alone` says that it is no living process of this machine: if it is one of this
+    /// machine it has ended, be it before this boot.
     pub fn liveness(&self, here: &Self, alone: bool) -> Liveness {
         let is_same_machine =
             self.boot == here.boot || (!self.machine.is_empty() && self.machine == here.machine);
@@ -84,8 +84,9 @@ impl ProcessId {
     }
 }
 
-/// This build of the program: its version, and when its file was written and how long it was at the first call, as it may be replaced
-/// while it runs. Package formats that fix all times leave the length. `None` if the system does not tell.
+/// Identifies this build of the program: its version, and the modification time and length of its file at the first call, since the
+/// file may be replaced while the program runs. The length serves where a package format sets all times alike. `None` if the system
+/// does not tell.
 pub fn build() -> Option<&'static str> {
     static BUILD: OnceLock<Option<String>> = OnceLock::new();
     let found = || {

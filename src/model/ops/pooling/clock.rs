@@ -1,5 +1,5 @@
-//! How much of a pass's time each request has taken: heads that train together share its passes, and what one costs is not told as
-//! what all cost.
+//! Each request's share of the time of a pass: heads that train together share passes, and the cost of one must not be reported as
+//! that of all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
