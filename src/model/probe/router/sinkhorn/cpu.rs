@@ -52,7 +52,7 @@ impl CustomOp<Flex, 1> for PlansOp {
     fn vjp((batch, images): &Self::Saved, grad_plans: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let grad_plans = Values::from_tensor(grad_plans);
         let tables = grad_plans.data.par_chunks((batch.width() * batch.width()).max(1));
-        let vjp = |(image, grad_plan): (&Transport, &[f64])| image.vjp_of_plan(grad_plan);
+        let vjp = |(image, grad_plan): (&Transport, &[f64])| image.plan_vjp(grad_plan);
         let grad_scores: Vec<_> = images.par_iter().zip(tables).map(vjp).collect();
         [Some(batch.with(grad_scores.concat()))]
     }

@@ -151,7 +151,7 @@ impl Transport {
     }
 
     /// The gradient of the scores, `[N]`, given that of the plan, `[N, N]` row-major.
-    pub fn vjp_of_plan<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
+    pub fn plan_vjp<T: Copy + Into<f64>>(&self, cotangent: &[T]) -> Vec<f64> {
         let n = self.scores.len();
         let (mut domain, (rows, columns)) = (self.rebuild_domain(), self.final_potentials());
         let positions = self.positions();
@@ -251,7 +251,7 @@ impl Routed for Transport {
     }
 
     fn vjp_of_plan(&self, grad_plan: &[f32]) -> Vec<f64> {
-        self.vjp_of_plan(grad_plan)
+        self.plan_vjp(grad_plan)
     }
 }
 
