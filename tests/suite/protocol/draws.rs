@@ -8,7 +8,7 @@ use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{self, Config, Dims};
 use ssmprobe::model::probe::head_output::{Form, Order};
-use ssmprobe::model::probe::router::sinkhorn::noise::Noise;
+use ssmprobe::model::probe::router::sinkhorn::noise;
 use ssmprobe::model::stats::mean_and_deviation;
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
@@ -110,8 +110,8 @@ fn every_token_stands_everywhere_as_often_as_any_other() {
 
 #[test]
 fn the_noise_of_gumbel_sinkhorn_is_standard_gumbel() {
-    let drawn = Noise { image_seeds: (0..40).collect() };
-    let noise: Vec<f64> = (0..40).flat_map(|image| drawn.table(image, 16)).map(f64::from).collect();
+    let noise: Vec<f64> =
+        (0..40).flat_map(|image_seed| noise::table(image_seed, 16)).map(f64::from).collect();
     let (mean, deviation) = mean_and_deviation(&noise);
     // Euler's constant and pi / sqrt(6), of 10240 values: standard errors 0.013 and 0.02.
     assert!((mean - 0.577_215_664_9).abs() < 0.05, "{mean}");

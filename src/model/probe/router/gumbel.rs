@@ -5,7 +5,8 @@
 
 use burn::tensor::Tensor;
 
-use super::sinkhorn::{Sinkhorn, noise::Noise};
+use super::sinkhorn::Sinkhorn;
+use super::sinkhorn::noise::{self, Noise};
 use super::{Routed, Router, RouterSpec};
 use crate::model::probe::head_output::{Plan, PlanRows};
 use crate::model::probe::settings::Config;
@@ -51,7 +52,7 @@ impl Router for GumbelSinkhorn {
     }
 
     fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
-        let noise = image_seed.map(|seed| Noise { image_seeds: vec![seed] }.table(0, scores.len()));
+        let noise = image_seed.map(|seed| noise::table(seed, scores.len()));
         self.sinkhorn.noisy_route(scores, noise.unwrap_or_default())
     }
 

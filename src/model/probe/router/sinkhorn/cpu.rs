@@ -6,6 +6,7 @@ use burn::tensor::DType;
 use burn_flex::FlexTensor;
 use rayon::prelude::*;
 
+use super::noise::table;
 use super::operation::{PlansOp, Task, TokenWeightsOp};
 use super::transport::{Numerics, Transport};
 use crate::model::ops::cpu::{from_f64, to_f64};
@@ -62,8 +63,8 @@ impl Task {
     /// Runs the iterations of every image in parallel; returns what `read` makes of each.
     fn run<T: Send>(&self, batch: &Values, read: impl Fn(Transport) -> T + Sync) -> Vec<T> {
         let run = |(image, scores): (usize, &[f64])| {
-            let noise = self.noise.as_ref().map_or(vec![], |noise| noise.table(image, scores.len()));
-            read(self.sinkhorn.transport(scores, noise, Numerics::Double))
+            let noise = self.noise.as_ref().map(|noise| table(noise.image_seeds[image], scores.len()));
+            read(self.sinkhorn.transport(scores, noise.unwrap_or_default(), Numerics::Double))
         };
         batch.rows().enumerate().map(run).collect()
     }

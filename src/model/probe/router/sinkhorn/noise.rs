@@ -11,20 +11,20 @@ pub struct Noise {
     pub image_seeds: Vec<u64>,
 }
 
-impl Noise {
-    /// The table of an image, `[N, N]` row-major; values are drawn in this order.
-    pub fn table(&self, image: usize, n: usize) -> Vec<f32> {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.image_seeds[image]);
-        // Adding 0.5 keeps the uniform value within (0, 1), so that both logarithms are finite.
-        let uniform = |word: u32| (f64::from(word) + 0.5) / 2f64.powi(32);
-        let standard = |word: u32| (-(-uniform(word).ln()).ln()) as f32;
-        (0..n * n).map(|_| standard(rng.random())).collect()
-    }
+/// The table of the image with this seed, `[N, N]` row-major; values are drawn in this order.
+pub fn table(image_seed: u64, n: usize) -> Vec<f32> {
+    let mut rng = ChaCha8Rng::seed_from_u64(image_seed);
+    // Adding 0.5 keeps the uniform value within (0, 1), so that both logarithms are finite.
+    let uniform = |word: u32| (f64::from(word) + 0.5) / 2f64.powi(32);
+    let standard = |word: u32| (-(-uniform(word).ln()).ln()) as f32;
+    (0..n * n).map(|_| standard(rng.random())).collect()
+}
 
+impl Noise {
     /// The tables of the whole batch, `[B, N, N]`, on the device of its scores `[B, N]`.
     pub fn tensor(&self, scores: &Tensor<2>) -> Tensor<3> {
         let [images, n] = scores.dims();
-        let tables = (0..images).flat_map(|image| self.table(image, n)).collect();
+        let tables = self.image_seeds.iter().flat_map(|seed| table(*seed, n)).collect();
         Tensor::from_data(TensorData::new::<f32, _>(tables, [images, n, n]), &scores.device())
     }
 

@@ -163,6 +163,7 @@ mod gpu_tests {
     use super::*;
     use crate::gpus::gpus;
     use crate::model::ops::gpu::{cube, tensor};
+    use crate::model::probe::router::sinkhorn::noise::table;
 
     #[test]
     fn a_device_draws_what_the_host_draws() {
@@ -176,7 +177,7 @@ mod gpu_tests {
             let found = noisy_log_kernel(&scores, &noise, 0.7);
             let found = tensor::<3>(found).into_data().try_into_vec::<f32>().expect("float32");
             for (image, found) in found.chunks(n * n).enumerate() {
-                for (at, (found, drawn)) in found.iter().zip(noise.table(image, n)).enumerate() {
+                for (at, (found, drawn)) in found.iter().zip(table(noise.image_seeds[image], n)).enumerate() {
                     let score = f64::from(score(image, at / n));
                     let place = |k: f64| k / (n - 1) as f64;
                     let nearest = place((score * (n - 1) as f64).round().clamp(0.0, (n - 1) as f64));
