@@ -116,7 +116,7 @@ pub fn a_weight_for_every_channel_and_its_gradients_are_those_of_elementary_oper
     for shape in [[3, 1, 5], [3, 2, 5], [19, 7, 24], [2, 9, 17], [19, 3, 40]] {
         let [images, n, _] = shape;
         let backwards = (0..images * n).map(|at| n - 1 - at % n).collect();
-        let mut orders = vec![("given", Order::Given), ("placed", Order::Placed(Arc::new(backwards)))];
+        let mut orders = vec![("fixed", Order::Fixed), ("permuted", Order::Permuted(Arc::new(backwards)))];
         for kind in ROUTERS {
             for image_seeds in [None, Some((0..images as u64).collect())] {
                 let router = Arc::from((kind.build)(&Config::default()).expect("defaults are right"));

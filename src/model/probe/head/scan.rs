@@ -211,8 +211,8 @@ impl Head for FixedScan {
         }
         let [_, n, _] = patches.dims();
         let (gain, order) = match self.places(batch) {
-            Some(places) => (self.memory.gain(params, n), channelwise::Order::Placed(Arc::new(places))),
-            None => (self.weights(params, batch), channelwise::Order::Given),
+            Some(places) => (self.memory.gain(params, n), channelwise::Order::Permuted(Arc::new(places))),
+            None => (self.weights(params, batch), channelwise::Order::Fixed),
         };
         Channelwise { query: None, gain, order }.pool(patches)
     }

@@ -29,7 +29,7 @@ const PARTS: usize = 16;
 pub struct Channelwise {
     /// The scorer's query, `[1, d]`, where the order is learned.
     pub query: Option<Tensor<2>>,
-    /// The weight of every channel, `[N, d]`: by position, or by token where the order is [given](Order::Given).
+    /// The weight of every channel, `[N, d]`: by position, or by token where the order is [fixed](Order::Fixed).
     pub gain: Tensor<2>,
     /// Which token is read at which position.
     pub order: Order,
@@ -39,9 +39,9 @@ pub struct Channelwise {
 #[derive(Clone)]
 pub enum Order {
     /// The same for every image: the gain is indexed by token.
-    Given,
+    Fixed,
     /// The position of each token of each image, `[B, N]` row-major.
-    Placed(Arc<Vec<usize>>),
+    Permuted(Arc<Vec<usize>>),
     /// A plan for every image, made by a router.
     Learned {
         /// Makes the plan from the scores.
@@ -57,7 +57,7 @@ impl Channelwise {
         if !on_cpu(&tokens.device()) {
             return match self.order {
                 Order::Learned { .. } => self.pool_in_parts(tokens, None),
-                Order::Given | Order::Placed(_) => self.pool_plain(tokens),
+                Order::Fixed | Order::Permuted(_) => self.pool_plain(tokens),
             };
         }
         if tokens.dtype() != DType::F32 {
@@ -71,8 +71,8 @@ impl Channelwise {
     pub fn pool_plain(&self, tokens: &Tensor<3>) -> Tensor<2> {
         let [images, n, width] = tokens.dims();
         let weights = match &self.order {
-            Order::Given => self.gain.clone().unsqueeze_dim::<3>(0), // [1, N, d]
-            Order::Placed(places) => gather_rows(self.gain.clone(), places).reshape([images, n, width]),
+            Order::Fixed => self.gain.clone().unsqueeze_dim::<3>(0), // [1, N, d]
+            Order::Permuted(places) => gather_rows(self.gain.clone(), places).reshape([images, n, width]),
             Order::Learned { router, image_seeds } => {
                 let query = self.query.clone().expect("a learned order has a scorer").transpose(); // [d, 1]
                 let raw = tokens.clone().reshape([images * n, width]).precise_matmul(query); // [B N, 1]
@@ -144,8 +144,8 @@ impl Channels {
     /// The row of the gain, or of `W`, that weighs this token of this image.
     fn row(&self, image: usize, token: usize) -> usize {
         match &self.order {
-            Order::Placed(places) => places[image * self.tokens.count + token],
-            Order::Given | Order::Learned { .. } => token,
+            Order::Permuted(places) => places[image * self.tokens.count + token],
+            Order::Fixed | Order::Learned { .. } => token,
         }
     }
 

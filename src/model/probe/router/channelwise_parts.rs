@@ -46,7 +46,7 @@ impl PartsOp {
                     router: router.clone(),
                     image_seeds: image_seeds.as_ref().map(|seeds| seeds[range.clone()].to_vec()),
                 },
-                given => given.clone(),
+                other => other.clone(),
             };
             (self.tokens.clone().narrow(0, first, range.len()), order, range)
         })
