@@ -1,4 +1,7 @@
-//! How many images fit in a GPU's memory, and how many of them are processed per pass.
+//! How many images fit in a GPU's memory, how many of them are processed per pass, and how batches are spread over CPU cores.
+
+use burn::tensor::Device;
+use rayon::prelude::*;
 
 use super::config::Config;
 use crate::model::device::FreeMemory;
@@ -28,6 +31,23 @@ pub(super) fn images_at_once(config: &Config, tokens: usize, pixels: usize, memo
     let by_tensor = memory.tensor / logits.max(inside).max(pixels);
     let by_all = memory.all.map_or(u64::MAX, |all| all / 2 / (3 * logits + 3 * inside + 2 * pixels));
     usize::try_from(by_tensor.min(by_all)).unwrap_or(usize::MAX).max(1)
+}
+
+/// The CPU cores that batches are spread over: burn's CPU backend runs all but matrix products on one. 1 on a GPU.
+pub(super) fn cores(device: &Device) -> usize {
+    if *device == Device::flex() { rayon::current_num_threads() } else { 1 }
+}
+
+/// The results of `run` for all batches in order, which are computed at the same time where there are several [`cores`].
+pub(super) fn run_all<B: Send, T: Send>(
+    batches: Vec<B>,
+    device: &Device,
+    run: impl Fn(B) -> Vec<T> + Send + Sync,
+) -> Vec<T> {
+    match cores(device) {
+        1 => batches.into_iter().flat_map(run).collect(),
+        _ => batches.into_par_iter().flat_map_iter(run).collect(),
+    }
 }
 
 #[cfg(test)]

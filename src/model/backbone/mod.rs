@@ -210,8 +210,7 @@ impl Backbone {
             self.grid(image.height, image.width)?;
         }
         let wanted = self.layers_to_compute(layers)?;
-        // burn's CPU backend runs all but matrix products on one core: images are spread over the cores instead.
-        let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
+        let cores = batch::cores(&self.device);
         let mut batches = Vec::new();
         for group in pixels.chunk_by(|a, b| (a.height, a.width) == (b.height, b.width)) {
             let (height, width) = (group[0].height, group[0].width);
@@ -245,10 +244,7 @@ impl Backbone {
                 }
             })
         };
-        Ok(match cores {
-            1 => batches.into_iter().flat_map(run).collect(),
-            _ => batches.into_par_iter().flat_map_iter(run).collect(),
-        })
+        Ok(batch::run_all(batches, &self.device, run))
     }
 
     /// The layers whose tokens are concatenated for each of `layers`, `joined` per layer, in order.

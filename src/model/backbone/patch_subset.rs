@@ -3,10 +3,7 @@
 
 use std::slice;
 
-use burn::tensor::Device;
-use rayon::prelude::*;
-
-use super::{Backbone, BackboneError};
+use super::{Backbone, BackboneError, batch};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::grid::Grid;
 use crate::model::tokens::Tokens;
@@ -37,7 +34,7 @@ impl Backbone {
         let grid = self.grid(height, width)?;
         let layers = self.layers_to_compute(&[layer])?;
         assert!(self.why_no_subset().is_none(), "tokens of known patches");
-        let cores = if self.device == Device::flex() { rayon::current_num_threads() } else { 1 };
+        let cores = batch::cores(&self.device);
         let mut batches = Vec::new();
         for group in kept.chunk_by(|a, b| a.len() == b.len()) {
             let own = Grid::new(1, group[0].len());
@@ -52,9 +49,6 @@ impl Backbone {
             };
             self.batch_limit.run(batch, &self.device, &pass)
         };
-        Ok(match cores {
-            1 => batches.into_iter().flat_map(run).collect(),
-            _ => batches.into_par_iter().flat_map_iter(run).collect(),
-        })
+        Ok(batch::run_all(batches, &self.device, run))
     }
 }
