@@ -248,8 +248,8 @@ impl Config {
         })
     }
 
-    /// What tokens depend on besides the weights, whose names and shapes do not tell it, in one line: equal lines and equal
-    /// weights mean equal tokens.
+    /// In one line, all that tokens depend on besides the weights and what their names and shapes tell: equal lines and equal
+    /// weights mean equal tokens. Files hold this line, so that the `Debug` names in it must stay as they are.
     pub fn key(&self) -> String {
         let Self { heads, activation, epsilon, final_norm, .. } = *self;
         let Grid { rows, cols } = self.grid();
