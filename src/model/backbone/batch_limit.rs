@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passes_are_asked_for_ahead_and_one_without_room_again() {
+    fn passes_are_submitted_ahead_and_repeated_where_memory_ran_out() {
         let (limit, batch) = (BatchLimit::new(), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
         let (steps, refused) = (&RefCell::new(String::new()), &Cell::new(false));
         let made = limit.run_ahead(&batch, 2, &Device::flex(), &|pass| {

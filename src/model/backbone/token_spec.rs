@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_named_is_read_again() {
+    fn names_are_read_back() {
         let plain = TokenSpec { size: Some(160), ..TokenSpec::default() };
         let all = TokenSpec {
             layer: Some(3),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backbone_settles_what_is_the_same() {
+    fn settings_that_change_nothing_for_a_backbone_are_dropped() {
         let asked = TokenSpec { layer: Some(12), mae_order: MaeOrder::Shuffled(1), ..TokenSpec::default() };
         assert_eq!(asked.settled(12, "vit"), TokenSpec::default());
         assert_eq!(asked.settled(24, "vit_mae"), asked);

@@ -120,7 +120,7 @@ mod tests {
     use crate::model::device;
 
     #[test]
-    fn the_processor_passes() {
+    fn the_cpu_passes() {
         let chosen = device::choose("cpu").unwrap();
         let check = check(&chosen.found, &chosen.device).unwrap();
         assert_eq!(check.size, 512);

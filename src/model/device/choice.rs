@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error_that_says_what_is() {
+    fn an_error_about_a_missing_device_lists_those_that_exist() {
         let there = machine();
         for name in ["", "gpu", "cpu:0", "wgpu:", "wgpu: ", "vulkan", "cuda:", "auto:1", "CPU"] {
             let error = name_of(name, &there).unwrap_err();

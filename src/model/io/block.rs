@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_lists_as_before() {
+    fn json_has_plain_lists() {
         let lists = Lists { double: vec![0.5], ..lists() };
         let text = serde_json::to_string(&lists).unwrap();
         assert_eq!(text, r#"{"small":[0,255],"float":[0.1,-0.0,1e-40],"double":[0.5]}"#);

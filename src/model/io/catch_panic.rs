@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_what_it_said() {
+    fn a_panic_gives_its_message() {
         let index = std::hint::black_box(7);
         assert!(guard(|| [1, 2, 3][index]).unwrap_err().contains("len is 3"));
         assert_eq!(guard(|| 4), Ok(4));

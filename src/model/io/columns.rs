@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_formats_hold_the_same() {
+    fn csv_and_parquet_hold_the_same_values() {
         let columns = [
             Column::new("name", Values::Text(vec![Some("=1+1".into()), None, Some("ä,\"b\"\n".into())])),
             Column::new("name", Values::Float64(vec![Some(0.1 + 0.2), Some(-0.0), None])),

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         for plain in ["", "cat", "Übergröße 猫 🐈", "é\u{301}", "-x=@+ \\n"] {
             assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain), "{plain}");
         }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_the_same_json() {
+    fn escaped_json_has_the_same_value() {
         let value = serde_json::json!({"a\u{9b}\n": "\u{202e}\u{7f}\u{1b}"});
         let text = value.to_string();
         assert_ne!(shown_text(&text), text, "serde_json leaves these as they are");

@@ -159,7 +159,7 @@ pub fn owner_file(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn where_locks_are_of_one_machine_a_file_says_that_another_has_the_right() {
+    fn an_owner_file_tells_of_another_machine_where_locks_do_not() {
         use super::{Duration, ExclusiveLock, File, owner_file, sleep};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");
@@ -186,7 +186,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn where_there_are_no_locks_a_file_says_whose_the_right_is() {
+    fn an_owner_file_replaces_locks_where_there_are_none() {
         use super::{ExclusiveLock, failpoint, owner_file};
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("train.lock");

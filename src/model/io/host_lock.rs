@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_still_loses_it_and_notices() {
+    fn an_owner_that_stops_beating_loses_the_lock_and_notices() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         atomic_file::write(&path, &other(3)).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_life_keeps_it() {
+    fn an_owner_that_beats_keeps_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         atomic_file::write(&path, &other(0)).unwrap();
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_renewed_before_it_could_be_removed_is_put_back() {
+    fn an_owner_file_renewed_before_its_removal_is_put_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         atomic_file::write(&path, &other(4)).unwrap();
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_this_machine_that_is_gone_is_not_waited_for() {
+    fn an_ended_owner_on_this_machine_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         let gone = ProcessId { process: 1 << 30, ..ProcessId::here() };

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_there_is_none() {
+    fn only_a_missing_file_is_none() {
         let folder = tempfile::tempdir().unwrap();
         let read = |name| if_there(atomic_file::read(&folder.path().join(name), 9));
         atomic_file::write(&folder.path().join("file"), b"x").unwrap();

@@ -166,7 +166,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
-    fn it_is_the_processors_and_so_are_its_gradients() {
+    fn values_and_gradients_agree_with_the_cpu() {
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         for [rows, columns] in [[1, 1], [3, 130], [513, 7], [1300, 129], [21, 7700]] {
             let [x, bias] = [vec![rows, columns], vec![columns]].map(|shape| {

@@ -111,7 +111,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
-    fn rows_go_where_the_processor_places_them_and_so_do_their_gradients() {
+    fn rows_and_gradients_agree_with_the_cpu() {
         for (images, n, width) in [(1, 1, 1), (1, 7, 3), (3, 301, 1), (5, 49, 32)] {
             // Every image steps through the rows by another stride, coprime to their number.
             let places: Vec<_> = (0..images * n).map(|at| at % n * (2 + at / n * n) % n).collect();

@@ -197,7 +197,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
-    fn it_is_the_processors_and_so_are_its_gradients() {
+    fn values_and_gradients_agree_with_the_cpu() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
         for (shape, scale, has_extra, transposed) in [
             ([3, 1, 49], 1.0, false, false),

@@ -72,7 +72,7 @@ mod gpu_tests {
     use crate::gpus::gpus;
 
     #[test]
-    fn it_is_the_processors_and_so_is_its_gradient() {
+    fn values_and_gradients_agree_with_the_cpu() {
         let values: Vec<f64> = (-120..40).map(|x| f64::from(x) / 10.0).collect();
         let of = |device: &Device, dtype: DType| {
             let x = Tensor::<1>::from_data(&values[..], (&device.clone().autodiff(), dtype)).require_grad();

@@ -196,7 +196,7 @@ mod tests {
 
     /// All scores are equal where a scorer's weights are 0.
     #[test]
-    fn lines_of_equals_have_a_gradient() {
+    fn lines_of_equal_numbers_have_a_gradient() {
         for dtype in [DType::F32, DType::F64] {
             let data = TensorData::new(vec![0.5_f32; 4], [1, 4]);
             let x = Tensor::<2>::from_data(data, (&Device::flex().autodiff(), dtype)).require_grad();
@@ -220,7 +220,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
-    fn rows_and_columns_are_the_processors_and_so_is_their_gradient() {
+    fn rows_columns_and_gradients_agree_with_the_cpu() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for shape in [[1, 3], [3, 49], [5, 196], [300, 5], [70_001, 12]] {
             let [x, cotangent] = [(); 2].map(|()| {

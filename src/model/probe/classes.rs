@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_tells_apart_is_refused() {
+    fn ambiguous_classes_are_refused() {
         for (probe, dataset) in [(&BIRDS[..], &BIRDS[..2]), (&BIRDS[..2], &BIRDS[..])] {
             let error = numbers(probe, probe.len(), dataset).unwrap_err();
             assert!(error.contains("`crane`") && error.contains("is ambiguous"), "{error}");

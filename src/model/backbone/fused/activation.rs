@@ -193,7 +193,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn they_are_those_of_float64() {
+    fn values_agree_with_float64() {
         for (name, device) in gpus() {
             let most = check(&name, &device, DType::F32, 5e-7);
             println!("parity {name}: activations: {most:.1e} (at most 5e-7)");
@@ -204,7 +204,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none() {
+    fn nan_stays_nan() {
         for (name, device) in gpus() {
             let [y, bias] = [vec![f32::NAN, 1.0], vec![0.5, 0.5]]
                 .map(|values| put(&values, [1, 2], &device, DType::F32).0);

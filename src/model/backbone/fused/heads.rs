@@ -222,7 +222,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn every_head_gets_its_channels_turned() {
+    fn every_head_gets_its_channels_rotated() {
         for (name, device) in gpus() {
             let most = check(&name, &device, DType::F32, 1e-6);
             println!("parity {name}: heads: {most:.1e} (at most 1e-6)");

@@ -125,7 +125,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn it_is_right_at_any_height_of_the_logits() {
+    fn weights_are_right_for_logits_of_any_size() {
         let [batch, heads] = [2, 3];
         for (name, device) in gpus() {
             let mut most = 0.0_f64;

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stretch_needs_its_bytes_and_the_last_one_does_not_help() {
+    fn every_stretch_of_time_needs_its_own_bytes() {
         let (begun, minute) = (Instant::now(), Duration::from_mins(1));
         let mut rate = Rate::new(minute, begun);
         assert!(!rate.slow(1, begun + minute / 2), "the minute is not over");

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grants_access_is_not_shown() {
+    fn passwords_and_signatures_are_not_shown() {
         for (url, shown) in [
             ("https://me:p@ss@hub.example:8443/a@b/c?Signature=x", "https://hub.example:8443/a@b/c"),
             ("https://me:pass@hub.example", "https://hub.example"),

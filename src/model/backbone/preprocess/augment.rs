@@ -202,7 +202,7 @@ mod tests {
 
     /// Against `tests/reference/augment.py`: the same numbers give the same part and, after Pillow's resizing, the same pixels.
     #[test]
-    fn the_same_numbers_give_the_part_and_the_pixels_of_the_reference() {
+    fn crops_by_the_same_random_numbers_are_those_of_the_reference() {
         let cases = include_str!("../../../../tests/fixtures/augment/crops.json");
         let cases: Vec<Case> = serde_json::from_str(cases).unwrap();
         for case in &cases {

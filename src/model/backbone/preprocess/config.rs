@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_without_one_of_images_leaves_them_to_the_older_file_and_a_torn_one_is_named() {
+    fn a_processor_config_without_images_defers_to_the_older_file_and_a_torn_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
         write("preprocessor_config.json", r#"{"image_processor_type": "ViTImageProcessor", "size": 96}"#);

@@ -123,7 +123,7 @@ mod gpu_tests {
     use crate::gpus::gpus;
 
     #[test]
-    fn kernels_take_what_they_can_count() {
+    fn only_tensors_with_indices_of_32_bits_are_supported() {
         for (name, gpu) in gpus() {
             let is_supported = |columns: usize| {
                 supports(&Tensor::<2>::zeros([1, 1], &gpu).expand([1 << 16, columns]), 256, 1)

@@ -143,7 +143,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::cube;
 
     #[test]
-    fn no_gradient_is_made_that_nobody_wants() {
+    fn only_wanted_gradients_are_computed() {
         for (name, device) in gpus() {
             let [left, right, grad] =
                 [[3, 2], [2, 4], [3, 4]].map(|shape| cube(Tensor::<2>::ones(shape, &device)));
@@ -156,7 +156,7 @@ mod gpu_tests {
     type Case = (&'static str, [usize; 3], [usize; 3], fn(Tensor<3>, Tensor<3>) -> Tensor<3>);
 
     #[test]
-    fn products_are_the_processors_and_so_are_their_gradients() {
+    fn products_and_gradients_agree_with_the_cpu() {
         let matmul: fn(Tensor<3>, Tensor<3>) -> Tensor<3> = |a, b| a.precise_matmul(b);
         let flat = |a: Tensor<3>, b: Tensor<3>| {
             let [images, n, width] = a.dims();

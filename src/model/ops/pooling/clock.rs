@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_has_the_time_of_its_rule_and_its_part_of_the_rest() {
+    fn a_request_gets_the_time_of_its_rule_and_a_share_of_the_rest() {
         let clock = Clock { all: AtomicU64::new(100), rules: [10, 50].map(AtomicU64::new).into() };
         assert_eq!(clock.shares(&[3, 1]), [0.4, 0.6]);
         assert_eq!(Clock::new(1).shares(&[1]), [1.0], "nothing was timed");

@@ -45,7 +45,7 @@ mod gpu_tests {
     use crate::gpus::gpus;
 
     #[test]
-    fn of_a_batch_it_is_that_of_the_host_and_so_is_its_gradient() {
+    fn batches_and_gradients_agree_with_the_host() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let devices = gpus().chain([("cpu".to_owned(), burn::tensor::Device::flex())]);
         for (name, device) in devices {
@@ -75,7 +75,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn scores_that_are_all_equal_owe_nothing_that_is_no_number() {
+    fn equal_scores_have_a_finite_gradient() {
         for (name, device) in gpus() {
             let data = TensorData::new(vec![0.25_f32; 4], [1, 4]);
             let input = Tensor::<2>::from_data(data, &device.autodiff()).require_grad();

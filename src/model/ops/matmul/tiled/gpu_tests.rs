@@ -48,7 +48,7 @@ fn computed<const D: usize>(left: &CubeTensor, right: &CubeTensor, tiling: Optio
 type Case = (&'static str, [usize; 4], [usize; 4], [bool; 2]);
 
 #[test]
-fn products_are_the_processors() {
+fn products_agree_with_float64() {
     let cases: [Case; 15] = [
         ("a layer", [1, 1, 256, 768], [1, 1, 768, 1000], [false, false]),
         ("of tokens", [1, 1, 256, 200], [1, 1, 152, 200], [false, true]),
@@ -81,7 +81,7 @@ fn products_are_the_processors() {
 }
 
 #[test]
-fn it_is_the_same_however_it_is_shared_out() {
+fn products_are_right_for_every_tiling() {
     let mut rng = ChaCha8Rng::seed_from_u64(12);
     for (columns, transposed) in [(92, [false, false]), (92, [true, true]), (91, [false, true])] {
         let shapes = [[2, 1, 150, 100], [1, 3, 100, columns]];
@@ -122,7 +122,7 @@ fn long_sums_of_few_numbers_are_made_in_parts_and_a_narrow_product_of_narrow_til
 }
 
 #[test]
-fn what_is_no_number_or_not_finite_stays_in_its_row() {
+fn nan_and_infinity_stay_in_their_rows() {
     let [rows, inner, columns] = [70, 33, 20];
     for (name, device) in gpus() {
         let mut values = vec![0.5_f32; rows * inner];
@@ -145,7 +145,7 @@ fn what_is_no_number_or_not_finite_stays_in_its_row() {
 }
 
 #[test]
-fn what_it_cannot_count_it_does_not_take() {
+fn only_products_with_indices_of_32_bits_are_supported() {
     for (name, device) in gpus() {
         let of = |shape: [usize; 2]| cube(Tensor::<2>::zeros([1, 1], &device).expand(shape));
         assert!(supports(&of([40, 30]), &of([30, 20])), "{name}");

@@ -252,7 +252,7 @@ mod gpu_tests {
     use crate::gpus::gpus;
 
     #[test]
-    fn it_takes_hidden_values_that_it_can_count() {
+    fn only_hidden_layers_with_indices_of_32_bits_are_supported() {
         const MOST: usize = u32::MAX as usize / (16 * PADDED);
         for (name, gpu) in gpus() {
             let is_supported =
@@ -264,7 +264,7 @@ mod gpu_tests {
     type Mean = fn(&Tensor<3>, [Tensor<2>; 2], [Tensor<1>; 2]) -> Tensor<2>;
 
     #[test]
-    fn it_is_what_the_network_says_token_by_token_and_so_are_its_gradients() {
+    fn means_and_gradients_agree_with_the_network_token_by_token() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         for [images, n, width] in [[1, 1, 8], [3, 49, 20], [9, 33, 300], [70, 16, 12]] {
             let mut draw = |shape: &[usize], most: f32| {

@@ -133,7 +133,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none() {
+    fn nan_stays_in_its_own_state() {
         let mut inputs = vec![0.5_f32; 2 * 3 * 2 * GATES];
         inputs[GATES + 7] = f32::NAN; // the first image's token that the backward direction reads last
         for (name, gpu) in gpus() {
@@ -147,7 +147,7 @@ mod gpu_tests {
     }
 
     #[test]
-    fn they_are_what_operations_of_tensors_say_and_their_gradients() {
+    fn states_and_gradients_agree_with_elementary_operations() {
         for size in [[1, 1], [3, 7], [9, 49], [4, 196]] {
             let expected =
                 run(size, &Device::flex(), |inputs, from_state, bias| recurrence(&inputs, from_state, bias));

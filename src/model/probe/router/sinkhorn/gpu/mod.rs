@@ -323,7 +323,7 @@ mod gpu_tests {
     use crate::model::ops::gpu::tensor;
 
     #[test]
-    fn they_take_what_they_can_count() {
+    fn only_batches_with_indices_of_32_bits_are_supported() {
         const N: usize = 49;
         let sinkhorn = Sinkhorn::default();
         let most = |each: usize| u32::MAX as usize / each;
