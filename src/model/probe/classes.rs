@@ -20,8 +20,9 @@ pub fn class_word(names: &[String], class: usize) -> Option<String> {
 
 /// The [word](class_word) of each class.
 pub fn class_words(names: &[String]) -> Vec<String> {
-    let known = by_name(names);
-    (0..names.len()).map(|class| word(names, class, known[synsets::id(&names[class])].1)).collect()
+    let mut counts = HashMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_insert(0) += 1);
+    (0..names.len()).map(|class| word(names, class, counts[&names[class]])).collect()
 }
 
 /// The word of a class of a name that `count` classes have.
@@ -245,6 +246,14 @@ mod tests {
         let names = &probe.meta.classes;
         let is_compared = |word| has_class(names, word);
         assert_eq!(["n01440764", "tench (n01440764)", "tench"].map(is_compared), [true, true, false]);
+    }
+
+    #[test]
+    fn a_class_has_the_same_word_alone_and_in_the_list() {
+        let names = list(&["tench (n01440764)", "n01440764", "crane", "crane"]);
+        let words = ["tench (n01440764)", "n01440764", "crane (2)", "crane (3)"];
+        assert_eq!(class_words(&names), words);
+        assert_eq!([0, 1, 2, 3].map(|class| class_word(&names, class).unwrap()), words);
     }
 
     #[test]
