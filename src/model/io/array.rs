@@ -1,10 +1,14 @@
-//! A named tensor on the host: what probe files and NPZ exports hold.
+//! Named arrays on the host, as probe files and NPZ exports hold them, and the safetensors files that hold them.
 
 use std::collections::HashMap;
 
 use indexmap::IndexMap;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensorError};
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::block;
 
 /// A dense row-major float32 array on the host.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +34,37 @@ pub(in crate::model) fn to_safetensors(
         TensorView::new(*dtype, shape.clone(), bytes).map(|view| (name, view))
     });
     safetensors::serialize(views.collect::<Result<Vec<_>, _>>()?, Some(metadata))
+}
+
+/// The same with `header`, as JSON, under `key` in the metadata.
+pub(in crate::model) fn to_safetensors_with(
+    tensors: &[Tensor],
+    key: &str,
+    header: &impl Serialize,
+) -> Result<Vec<u8>, String> {
+    let header = serde_json::to_string(header).map_err(|error| error.to_string())?;
+    to_safetensors(tensors, HashMap::from([(key.to_owned(), header)])).map_err(|error| error.to_string())
+}
+
+/// The tensors and the header that [`to_safetensors_with`] wrote under `key`; `absent` is the error if there is no such key.
+pub(in crate::model) fn from_safetensors<'a, H: DeserializeOwned>(
+    bytes: &'a [u8],
+    key: &str,
+    absent: &str,
+) -> Result<(SafeTensors<'a>, H), String> {
+    let torn = |error: SafeTensorError| format!("it is not a complete file ({error})");
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
+    let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
+    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(key)).ok_or(absent)?;
+    Ok((tensors, serde_json::from_str(header).map_err(|error| error.to_string())?))
+}
+
+/// The float32 tensors whose names begin with `prefix`, by the rest of their names.
+pub(in crate::model) fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
+    let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
+    own.filter(|(_, view)| view.dtype() == Dtype::F32)
+        .map(|(name, view)| (name.to_owned(), Array::new(view.shape(), block::numbers(view.data()))))
+        .collect()
 }
 
 impl Array {

@@ -7,10 +7,9 @@ use safetensors::Dtype;
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Pretraining};
-use crate::model::io::array::Tensor;
+use crate::model::io::array::{Tensor, arrays, from_safetensors, to_safetensors_with};
 use crate::model::io::{Format, block};
 use crate::model::train::optim::AdamW;
-use crate::model::train::run::checkpoint::{arrays, from_bytes, to_bytes};
 
 const KEY: &str = "ssmprobe-pretraining";
 const PARAMS: &str = "params/";
@@ -36,7 +35,7 @@ impl Pretraining {
             tensors.extend(named);
         }
         let masks = self.masks.get_word_pos().to_string();
-        to_bytes(&tensors, KEY, &Header { format: Format, step: self.step, masks })
+        to_safetensors_with(&tensors, KEY, &Header { format: Format, step: self.step, masks })
     }
 
     /// The pre-training of `plan` that [`save`](Self::save) wrote.
@@ -45,7 +44,7 @@ impl Pretraining {
     /// A message, if the bytes are truncated, of a plan with other sizes, or not a checkpoint of a pre-training.
     pub fn restore(plan: &Plan, device: &Device, bytes: &[u8]) -> Result<Self, String> {
         let (tensors, Header { format: Format, step, masks }) =
-            from_bytes(bytes, KEY, "it is not a pre-training checkpoint")?;
+            from_safetensors(bytes, KEY, "it is not a pre-training checkpoint")?;
         if step > plan.steps {
             return Err(format!("it is at step {step}, but the pre-training has {} steps", plan.steps));
         }

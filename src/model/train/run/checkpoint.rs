@@ -5,14 +5,11 @@
 //! `answers` and `best-answers` in unsigned 32 bits; and the losses of steps, `losses` in float32 and `since` `[3]` in float64,
 //! which checkpoints of earlier versions lack. No float is converted to decimal digits.
 
-use std::collections::HashMap;
-
-use safetensors::{Dtype, SafeTensorError, SafeTensors};
-use serde::de::DeserializeOwned;
+use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
 
 use super::{Run, RunError, write};
-use crate::model::io::array::{Array, Arrays, Tensor, to_safetensors};
+use crate::model::io::array::{Tensor, arrays, from_safetensors, to_safetensors_with};
 use crate::model::io::{Format, atomic_file, block, if_there};
 use crate::model::train::losses::Losses;
 use crate::model::train::{Epoch, HeadProgress, Running, Saved, Snapshot, TrainCursor};
@@ -108,34 +105,11 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     }
     let Checkpoint { seeds_done, position, .. } = *checkpoint;
     let header = Header { format: Format, seeds_done, position, trainers };
-    to_bytes(&tensors, KEY, &header)
-}
-
-/// The bytes of a safetensors file with `header`, as JSON, under `key` in the metadata.
-pub(in crate::model) fn to_bytes(
-    tensors: &[Tensor],
-    key: &str,
-    header: &impl Serialize,
-) -> Result<Vec<u8>, String> {
-    let header = serde_json::to_string(header).map_err(|error| error.to_string())?;
-    to_safetensors(tensors, HashMap::from([(key.to_owned(), header)])).map_err(|error| error.to_string())
-}
-
-/// The tensors of a safetensors file and the header, as JSON, under `key` in its metadata; `absent` is the error without one.
-pub(in crate::model) fn from_bytes<'a, H: DeserializeOwned>(
-    bytes: &'a [u8],
-    key: &str,
-    absent: &str,
-) -> Result<(SafeTensors<'a>, H), String> {
-    let torn = |error: SafeTensorError| format!("it is not a complete file ({error})");
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(torn)?;
-    let tensors = SafeTensors::deserialize(bytes).map_err(torn)?;
-    let header = metadata.metadata().as_ref().and_then(|entries| entries.get(key)).ok_or(absent)?;
-    Ok((tensors, serde_json::from_str(header).map_err(|error| error.to_string())?))
+    to_safetensors_with(&tensors, KEY, &header)
 }
 
 fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
-    let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it is not a checkpoint of a run")?;
+    let (tensors, header): (_, Header) = from_safetensors(bytes, KEY, "it is not a checkpoint of a run")?;
     let trainers = header.trainers.into_iter().map(|entry| {
         let name = entry.name.clone();
         Ok((name, saved(&tensors, entry)?))
@@ -198,17 +172,10 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
     Ok(Saved { params, last_finite, adam, progress })
 }
 
-/// The float32 tensors whose names begin with `prefix`, by the rest of their names.
-pub(in crate::model) fn arrays(tensors: &SafeTensors, prefix: &str) -> Arrays {
-    let own = tensors.iter().filter_map(|(name, view)| Some((name.strip_prefix(prefix)?, view)));
-    own.filter(|(_, view)| view.dtype() == Dtype::F32)
-        .map(|(name, view)| (name.to_owned(), Array::new(view.shape(), block::numbers(view.data()))))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::io::array::{Array, Arrays};
 
     fn some(values: &[f32]) -> Arrays {
         Arrays::from([("s4.0.A".to_owned(), Array::new([values.len()], values.to_vec()))])

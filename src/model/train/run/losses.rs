@@ -8,9 +8,8 @@
 use safetensors::Dtype;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::checkpoint::{arrays, from_bytes, to_bytes};
 use super::{Run, RunError, write};
-use crate::model::io::array::Tensor;
+use crate::model::io::array::{Tensor, arrays, from_safetensors, to_safetensors_with};
 use crate::model::io::{Format, atomic_file, block, if_there};
 use crate::model::train::losses::parts;
 
@@ -62,7 +61,7 @@ impl Run {
             (name.to_owned(), vec![points.len()], Dtype::F32, block::bytes(points))
         };
         let tensors: Vec<Tensor> = heads.map(tensor).collect();
-        let bytes = to_bytes(&tensors, KEY, &header).map_err(RunError::damaged(&path))?;
+        let bytes = to_safetensors_with(&tensors, KEY, &header).map_err(RunError::damaged(&path))?;
         let folder = self.folder.join("losses");
         atomic_file::make_folder(&folder).map_err(RunError::io("create", &folder))?;
         write(&path, &bytes)
@@ -82,7 +81,7 @@ impl Run {
 }
 
 fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
-    let (tensors, header): (_, Header) = from_bytes(bytes, KEY, "it contains no losses of a run")?;
+    let (tensors, header): (_, Header) = from_safetensors(bytes, KEY, "it contains no losses of a run")?;
     if header.seed != seed || header.parts == 0 {
         let Header { seed: found, parts, .. } = header;
         return Err(format!("it has seed {found} and {parts} parts; expected {seed}, 1 or more"));
