@@ -52,6 +52,11 @@ impl<'de, const N: u64> Deserialize<'de> for Format<N> {
     }
 }
 
+/// Numbers of a JSON document, where NaN, which JSON cannot represent, is written as `null`.
+pub fn null_as_nan(values: Vec<Option<f32>>) -> Vec<f32> {
+    values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect()
+}
+
 /// The `format` of a JSON document, which is checked before its other fields are read: another version may have others.
 pub fn format_of(document: &[u8]) -> serde_json::Result<u64> {
     #[derive(Deserialize)]

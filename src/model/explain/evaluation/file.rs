@@ -10,6 +10,7 @@ use super::stability;
 use super::vectors::KeptVectors;
 use super::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, ORDER, OTHER, OWN};
 use crate::model::explain::diagnostics::MEASURES;
+use crate::model::io::null_as_nan;
 
 /// Ending of the files' names, from an earlier word for an evaluation: kept so that old files are still found.
 pub const ENDING: &str = "survey.json";
@@ -24,13 +25,9 @@ pub enum FileError {
     Torn(String),
 }
 
-/// Reads `null` as NaN, which JSON cannot represent.
-pub(super) fn null_as_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
-    Vec::deserialize(from).map(from_nullable)
-}
-
-fn from_nullable(values: Vec<Option<f32>>) -> Vec<f32> {
-    values.into_iter().map(|v| v.unwrap_or(f32::NAN)).collect()
+/// Reads numbers, `null` as NaN.
+pub(super) fn numbers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f32>, D::Error> {
+    Vec::deserialize(from).map(null_as_nan)
 }
 
 /// The static name equal to `name` in the lists of measures.
@@ -57,7 +54,7 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<IndexMap<&'static str, Vec<f32>>, D::Error> {
     let columns = by_measure(from)?;
-    Ok(columns.into_iter().map(|(name, values)| (name, from_nullable(values))).collect())
+    Ok(columns.into_iter().map(|(name, values)| (name, null_as_nan(values))).collect())
 }
 
 // Derived with `remote = "Self"` are functions of the same names as those of the traits: reading has to add a check.

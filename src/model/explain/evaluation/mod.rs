@@ -109,7 +109,7 @@ pub struct Evaluation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassMaps {
     /// `[C, N]` row-major; NaN for a class without a readable image.
-    #[serde(deserialize_with = "file::null_as_nan")]
+    #[serde(deserialize_with = "file::numbers")]
     pub values: Vec<f32>,
     /// Number of images that the map of each class is the mean of.
     pub counts: Vec<u32>,

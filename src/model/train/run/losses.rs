@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Run, RunError, write};
 use crate::model::io::array::{Tensor, arrays, from_safetensors, to_safetensors_with};
-use crate::model::io::{Format, atomic_file, block, if_there};
+use crate::model::io::{Format, atomic_file, block, if_there, null_as_nan};
 use crate::model::train::losses::parts;
 
 const KEY: &str = "ssmprobe-losses";
@@ -25,15 +25,13 @@ pub struct StepLosses {
     /// Number of points per epoch.
     pub parts: usize,
     /// Names of the variants and their points; NaN where unknown.
-    #[serde(deserialize_with = "null_as_not_a_number")]
+    #[serde(deserialize_with = "read_heads")]
     pub heads: Vec<(String, Vec<f32>)>,
 }
 
-/// Reads `null` as NaN, which JSON cannot represent.
-fn null_as_not_a_number<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Vec<f32>)>, D::Error> {
+fn read_heads<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, Vec<f32>)>, D::Error> {
     let heads = Vec::<(String, Vec<Option<f32>>)>::deserialize(from)?;
-    let numbers = |points: Vec<Option<f32>>| points.into_iter().map(|x| x.unwrap_or(f32::NAN)).collect();
-    Ok(heads.into_iter().map(|(name, points)| (name, numbers(points))).collect())
+    Ok(heads.into_iter().map(|(name, points)| (name, null_as_nan(points))).collect())
 }
 
 /// The metadata of the file, as JSON.
