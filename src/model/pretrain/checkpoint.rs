@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::{Plan, Pretraining};
 use crate::model::io::array::{Tensor, arrays, from_safetensors, to_safetensors_with};
 use crate::model::io::{Format, block};
-use crate::model::train::optim::AdamW;
 
 const KEY: &str = "ssmprobe-pretraining";
 const PARAMS: &str = "params/";
@@ -54,10 +53,9 @@ impl Pretraining {
         restored.step = step;
         let params = restored.params.restore(&arrays(&tensors, PARAMS), device);
         restored.params = params.ok_or("its parameters are from a backbone of another size")?;
-        let adam = AdamW::from_arrays(&arrays(&tensors, ADAM), &restored.params, device);
+        let adam = restored.adam.restore(&arrays(&tensors, ADAM), &restored.params, device);
         let adam = adam.filter(|adam| adam.is_complete(&restored.params));
-        let adam = adam.ok_or("its optimiser is from a backbone of another size")?;
-        restored.adam = adam.with_decay(plan.recipe.weight_decay);
+        restored.adam = adam.ok_or("its optimiser is from a backbone of another size")?;
         Ok(restored)
     }
 }

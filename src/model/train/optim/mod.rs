@@ -53,7 +53,7 @@ impl Optimizer {
     /// parameters than `params`.
     pub fn restore(&self, arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
         Some(match self {
-            Self::AdamW(_) => Self::AdamW(AdamW::from_arrays(arrays, params, device)?),
+            Self::AdamW(adam) => Self::AdamW(adam.restore(arrays, params, device)?),
             Self::Momentum(momentum) => Self::Momentum(momentum.restore(arrays, params, device)?),
         })
     }
@@ -204,9 +204,8 @@ impl AdamW {
         arrays
     }
 
-    /// The optimiser of a checkpoint, without weight decay; `None` if the arrays are not a complete state, or that of other
-    /// parameters than `params`.
-    pub fn from_arrays(arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
+    /// As [`Optimizer::restore`].
+    pub fn restore(&self, arrays: &Arrays, params: &Params, device: &Device) -> Option<Self> {
         let steps = *arrays.get("steps")?.data.first()? as u32;
         let mut moments = IndexMap::new();
         for (key, mean) in arrays {
@@ -216,7 +215,7 @@ impl AdamW {
                 moments.insert(name.to_owned(), [tensor(mean)?, tensor(variance)?]);
             }
         }
-        Some(Self { steps, moments, ..Self::default() })
+        Some(Self { steps, moments, decay: self.decay, rates: None })
     }
 }
 
