@@ -45,6 +45,12 @@ pub fn logits(output: &HeadOutput, tokens: &Tokens, classifier: &Classifier) -> 
     rows.zip(&classifier.bias).map(|(row, &b)| dot(row, &features) + f64::from(b)).collect()
 }
 
+/// The class other than `class` with the largest logit, the first of equals; `None` if there is no other.
+pub(super) fn rival(logits: &[f64], class: usize) -> Option<usize> {
+    let others = (0..logits.len()).filter(|other| *other != class);
+    others.reduce(|best, next| if logits[next] > logits[best] { next } else { best })
+}
+
 /// Weight of every token in the features, `[N]`; `None` if it differs by channel or the head is not linear in the tokens.
 pub fn token_weight(output: &HeadOutput) -> Option<Vec<f64>> {
     match &output.form {

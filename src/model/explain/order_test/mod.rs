@@ -26,7 +26,7 @@ pub use self::exchanges::{DRAWS, Exchanges};
 use self::null::Exchange;
 use super::image_reading::ImageReading;
 use super::intervention::Intervention;
-use super::readout::{average, by_token, channels_by_token, dot};
+use super::readout::{average, by_token, channels_by_token, dot, rival};
 use crate::model::hand_order::HandOrder;
 use crate::model::ops::gemm;
 use crate::model::probe::Classifier;
@@ -109,7 +109,7 @@ impl<'a> OrderTester<'a> {
     }
 
     fn margin_contrast(&self, class: usize, descriptive: bool) -> Option<Contrast> {
-        Some(self.contrast(class, Some(self.rival(class)?), descriptive))
+        Some(self.contrast(class, Some(rival(&self.bag_logits(), class)?), descriptive))
     }
 
     /// The test of the order that was read.
@@ -117,13 +117,11 @@ impl<'a> OrderTester<'a> {
         self.by_hand.map_or_else(|| contrast.as_read(), |order| contrast.in_order(order.tokens()))
     }
 
-    /// The class other than `class` with the largest logit for a bag of the tokens, the first of equals.
-    fn rival(&self, class: usize) -> Option<usize> {
-        let Classifier { bias, .. } = self.classifier;
-        let logit = |other: usize| dot(self.classifier.row(other), &self.bag) + f64::from(bias[other]);
-        let others = (0..bias.len()).filter(|other| *other != class);
-        let logits = others.map(|other| (other, logit(other)));
-        logits.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(other, _)| other)
+    /// The logits of a bag of the tokens.
+    fn bag_logits(&self) -> Vec<f64> {
+        let logit =
+            |(class, &bias): (usize, &f32)| dot(self.classifier.row(class), &self.bag) + f64::from(bias);
+        self.classifier.bias.iter().enumerate().map(logit).collect()
     }
 
     /// The contrast of the logit of `class`, less that of the class `against`.

@@ -10,6 +10,7 @@ use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::class_name;
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::InterventionError;
+use crate::model::explain::readout::rival;
 use crate::model::io::Format;
 use crate::model::probe::Probe;
 use crate::model::reading::Reading;
@@ -160,8 +161,7 @@ fn start<'a>(
     let read = ImageReading::new(probe, reading.change.clone(), image.tokens, image.seed)?;
     let logits = read.logits();
     let class = class.unwrap_or_else(|| argmax(&logits));
-    let others = (0..logits.len()).filter(|other| *other != class);
-    let rival = others.reduce(|best, next| if logits[next] > logits[best] { next } else { best });
+    let rival = rival(&logits, class);
     let rankings = read.rankings(class, rollout, spec.seed).into_iter();
     let named = |class: usize| class_name(&probe.meta.classes, class);
     let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
