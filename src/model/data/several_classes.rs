@@ -13,11 +13,10 @@ fn known(folder: &Path) -> Option<&'static str> {
     // Not by its entries: a class may have a million images.
     let has = |name: &str| folder.join(name).is_dir();
     let of_year = |split: &str| ["2014", "2017"].iter().any(|year| has(&format!("{split}{year}")));
-    match () {
-        () if has("JPEGImages") && (has("Annotations") || has("ImageSets")) => Some("PASCAL VOC"),
-        () if has("annotations") && (of_year("train") || of_year("val")) => Some("COCO"),
-        () => None,
+    if has("JPEGImages") && (has("Annotations") || has("ImageSets")) {
+        return Some("PASCAL VOC");
     }
+    (has("annotations") && (of_year("train") || of_year("val"))).then_some("COCO")
 }
 
 /// A note on folders that were read as classes, if those in `root`, or in one of them, are of such a dataset.
