@@ -77,12 +77,11 @@ fn whole(x: f64) -> Option<u64> {
 
 /// Calls `take` for every line of five numbers; a line for which it returns `None` is an error that says what was `expected`.
 fn rows(file: &Path, expected: &str, mut take: impl FnMut([f64; 5]) -> Option<()>) -> Result<(), DataError> {
-    let text = walk::text(file)?;
-    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (at, line) in walk::lines(&walk::text(file)?) {
         let numbers: Option<Vec<f64>> = line.split_whitespace().map(|word| word.parse().ok()).collect();
         let row = numbers.and_then(|numbers| <[f64; 5]>::try_from(numbers).ok());
         let row = row.filter(|row| row.iter().all(|x| x.is_finite()));
-        row.and_then(&mut take).ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
+        row.and_then(&mut take).ok_or_else(|| DataError::line(file, at, line, expected))?;
     }
     Ok(())
 }

@@ -55,12 +55,12 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 /// Parses a file of `number value` lines: for every number its line, from 1, and its value.
 pub(in crate::model) fn list(file: &Path) -> Result<BTreeMap<u64, (usize, String)>, DataError> {
     let mut out = BTreeMap::new();
-    for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let wrong = |expected: &str| DataError::line(file, at + 1, line, expected);
+    for (at, line) in walk::lines(&walk::text(file)?) {
+        let wrong = |expected: &str| DataError::line(file, at, line, expected);
         let (number, value) =
             line.trim().split_once(char::is_whitespace).ok_or_else(|| wrong("a number and a value"))?;
         let number = number.parse().map_err(|_| wrong("a number first"))?;
-        if out.insert(number, (at + 1, value.trim().to_owned())).is_some() {
+        if out.insert(number, (at, value.trim().to_owned())).is_some() {
             return Err(wrong("each number once"));
         }
     }

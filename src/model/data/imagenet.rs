@@ -123,15 +123,12 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
 /// `ImageId,PredictionString`.
 fn table(file: &Path, header: usize, separator: char) -> Result<BTreeMap<String, String>, DataError> {
     let mut labels = BTreeMap::new();
-    for (at, line) in
-        walk::text(file)?.lines().enumerate().skip(header).filter(|(_, line)| !line.trim().is_empty())
-    {
+    for (at, line) in walk::lines(&walk::text(file)?).filter(|(at, _)| *at > header) {
         let pair = line.split_once(separator);
         let pair = pair.and_then(|(image, rest)| Some((image, rest.split_whitespace().next()?)));
         let expected = format!("an image, {separator:?} and a WordNet id such as n01440764");
-        let (image, wnid) = pair
-            .filter(|(_, wnid)| is_id(wnid))
-            .ok_or_else(|| DataError::line(file, at + 1, line, expected))?;
+        let (image, wnid) =
+            pair.filter(|(_, wnid)| is_id(wnid)).ok_or_else(|| DataError::line(file, at, line, expected))?;
         labels.insert(stem(Path::new(image)), wnid.to_owned());
     }
     Ok(labels)
@@ -164,10 +161,10 @@ fn ground_truth(root: &Path, file: &Path) -> Result<(BTreeMap<String, String>, W
         words.insert(wnid.to_owned(), text.to_owned());
     }
     let mut labels = BTreeMap::new();
-    for (at, line) in walk::text(file)?.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+    for (at, line) in walk::lines(&walk::text(file)?) {
         let wnid = line.trim().parse().ok().and_then(|id: u64| wnids.get(&id));
-        let wnid = wnid.ok_or_else(|| DataError::line(file, at + 1, line, "a class number of meta.mat"))?;
-        labels.insert((at + 1).to_string(), wnid.clone());
+        let wnid = wnid.ok_or_else(|| DataError::line(file, at, line, "a class number of meta.mat"))?;
+        labels.insert(at.to_string(), wnid.clone());
     }
     Ok((labels, words))
 }

@@ -168,6 +168,11 @@ pub(in crate::model) fn text(path: &Path) -> Result<String, DataError> {
     decoded(path, bytes(path)?)
 }
 
+/// The lines of a text that are not blank, each with its number, from 1.
+pub(in crate::model) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    (1_usize..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty())
+}
+
 /// The first line of a list, cut at 64 KiB, so that detecting a layout does not read whole files.
 pub(super) fn first_line(path: &Path) -> Result<String, DataError> {
     let mut start = atomic_file::start(path, 64 << 10).map_err(failed(path))?;
