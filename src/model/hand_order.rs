@@ -41,24 +41,7 @@ pub enum NoOrderError {
 impl HandOrder {
     /// The order whose step `k` reads token `order[k]`, if it reads every token from 0 to N-1 once.
     pub fn new(order: impl Into<Vec<u32>>) -> Result<Self, NoOrderError> {
-        let order = order.into();
-        if order.len() < 2 {
-            return Err(NoOrderError::TooFew(order.len()));
-        }
-        let last = order.len() - 1;
-        let mut step_of = vec![None; order.len()];
-        for (step, &token) in order.iter().enumerate() {
-            let Some(seen) = step_of.get_mut(token as usize) else {
-                return Err(NoOrderError::Range { step, token: token.into(), last });
-            };
-            if let Some(first) = seen.replace(step) {
-                let all: std::collections::HashSet<u32> = order.iter().copied().collect();
-                let missing = (0..=last).find(|token| !all.contains(&(*token as u32))).unwrap_or_default();
-                let token = token as usize;
-                return Err(NoOrderError::Repeated { token, first, second: step, missing, last });
-            }
-        }
-        Ok(Self::without_file(order))
+        Stored { file: None, order: order.into() }.try_into()
     }
 
     /// The same order, named after the file that holds it.
@@ -134,8 +117,24 @@ impl TryFrom<Stored> for HandOrder {
     type Error = NoOrderError;
 
     fn try_from(stored: Stored) -> Result<Self, NoOrderError> {
-        let HandOrder(checked) = Self::new(stored.order)?;
-        Ok(Self(Arc::new(Stored { file: stored.file, order: checked.order.clone() })))
+        let order = &stored.order;
+        if order.len() < 2 {
+            return Err(NoOrderError::TooFew(order.len()));
+        }
+        let last = order.len() - 1;
+        let mut step_of = vec![None; order.len()];
+        for (step, &token) in order.iter().enumerate() {
+            let Some(seen) = step_of.get_mut(token as usize) else {
+                return Err(NoOrderError::Range { step, token: token.into(), last });
+            };
+            if let Some(first) = seen.replace(step) {
+                let all: std::collections::HashSet<u32> = order.iter().copied().collect();
+                let missing = (0..=last).find(|token| !all.contains(&(*token as u32))).unwrap_or_default();
+                let token = token as usize;
+                return Err(NoOrderError::Repeated { token, first, second: step, missing, last });
+            }
+        }
+        Ok(Self(Arc::new(stored)))
     }
 }
 
