@@ -32,6 +32,18 @@ const WHOLE: Rect = Rect::from_min_max(Pos2::ZERO, Pos2::new(1.0, 1.0));
 /// Values cached by the content they were made from, each with whether the scene being painted uses it.
 type FrameCache<K, V> = HashMap<K, (V, bool)>;
 
+/// The value of `key`, made if it is not cached.
+fn cached<K: Eq + Hash, V>(cache: &mut FrameCache<K, V>, key: K, make: impl FnOnce() -> V) -> &V {
+    let (value, is_used) = cache.entry(key).or_insert_with(|| (make(), true));
+    *is_used = true;
+    value
+}
+
+/// Drops the values that no scene has used since the last call.
+fn drop_unused<K, V>(cache: &mut FrameCache<K, V>) {
+    cache.retain(|_, (_, is_used)| std::mem::take(is_used));
+}
+
 /// Paints scenes, caching the textures, the triangulations and the pictures of many dots of the last one.
 #[derive(Default)]
 pub struct Canvas {
@@ -54,18 +66,15 @@ impl Canvas {
         let response = ui.interact(place, ui.scope_id().with("scene"), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| egui::WidgetInfo::labeled(egui::Role::Image, enabled, &scene.title));
-        self.textures.values_mut().for_each(|(_, used)| *used = false);
-        self.triangulations.values_mut().for_each(|(_, used)| *used = false);
-        self.dots.values_mut().for_each(|(_, used)| *used = false);
         if ui.is_rect_visible(place) {
             let view = View { painter: ui.painter_at(place), origin: place.min, scale };
             if let Some(color) = scene.background {
                 view.painter.rect_filled(place, CornerRadius::ZERO, color32(color));
             }
             self.items(&view, &scene.items);
-            self.textures.retain(|_, (_, used)| *used);
-            self.triangulations.retain(|_, (_, used)| *used);
-            self.dots.retain(|_, (_, used)| *used);
+            drop_unused(&mut self.textures);
+            drop_unused(&mut self.triangulations);
+            drop_unused(&mut self.dots);
         }
         let hover = response.hover_pos().filter(|_| scale > 0.0).and_then(|p| {
             let at = (p - place.min) / scale;
@@ -132,9 +141,8 @@ impl Canvas {
     fn dots(&mut self, view: &View, dots: &[Item]) {
         let to_point = view.painter.ctx().pixels_per_point();
         let pixels = view.scale * to_point;
-        let entry = self.dots.entry(dots::key(dots, pixels));
-        let ((corner, raster), used) = entry.or_insert_with(|| (dots::picture(dots, pixels), true));
-        *used = true;
+        let (corner, raster) =
+            cached(&mut self.dots, dots::key(dots, pixels), || dots::picture(dots, pixels));
         let (corner, raster) = (Vec2::from(*corner), raster.clone());
         let size = Vec2::new(raster.width as f32, raster.height as f32);
         let place = (view.origin + corner / to_point).round_to_pixels(to_point);
@@ -196,10 +204,7 @@ impl Canvas {
     fn triangles(&mut self, points: &[Point]) -> &[[Point; 3]] {
         let mut hasher = DefaultHasher::new();
         points.iter().flatten().for_each(|v| v.to_bits().hash(&mut hasher));
-        let entry = self.triangulations.entry(hasher.finish());
-        let (cut, used) = entry.or_insert_with(|| (triangles(points), true));
-        *used = true;
-        cut
+        cached(&mut self.triangulations, hasher.finish(), || triangles(points)).as_slice()
     }
 
     fn texture(
@@ -212,11 +217,9 @@ impl Canvas {
         let load = || {
             let image = image(&raster.averaged(cells), painter.ctx().input(|i| i.max_texture_side));
             let options = if smooth { TextureOptions::LINEAR } else { TextureOptions::NEAREST };
-            (painter.ctx().load_texture(format!("figure {:016x}", raster.key), image, options), true)
+            painter.ctx().load_texture(format!("figure {:016x}", raster.key), image, options)
         };
-        let (handle, used) = self.textures.entry((raster.key, smooth, cells)).or_insert_with(load);
-        *used = true;
-        handle.id()
+        cached(&mut self.textures, (raster.key, smooth, cells), load).id()
     }
 }
 
