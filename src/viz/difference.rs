@@ -222,8 +222,12 @@ pub fn value(trace: &Trace, v: f64) -> String {
 
 /// A number as text with its sign; zero has none.
 pub fn signed(v: f64) -> String {
-    let sign = if v > 0.0 { "+" } else { "" };
-    format!("{sign}{}", number(v))
+    with_plus(v, number(v))
+}
+
+/// The `text` of a difference `v`, with a plus sign if that is positive.
+pub fn with_plus(v: f64, text: String) -> String {
+    if v > 0.0 { format!("+{text}") } else { text }
 }
 
 #[cfg(test)]

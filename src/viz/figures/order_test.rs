@@ -3,7 +3,7 @@
 //! routing. A difference of two tests shows these parts alone: a place among the orders of one's own tokens has no difference.
 
 use crate::model::trace::{Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome, Trace};
-use crate::viz::difference::{delta, head, label, signed as with_sign, value};
+use crate::viz::difference::{delta, head, label, signed, value, with_plus};
 use crate::viz::draw::scale::number_like;
 use crate::viz::draw::{
     Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
@@ -259,7 +259,7 @@ fn draw_difference(
     let name = |room: f32| delta(&axis_name(trace, shown, room));
     let x = Axis::new(scale, name(f32::INFINITY), 5);
     let parts = [shown.content, shown.fixed_order, shown.routing, shown.value];
-    let texts = parts.map(with_sign);
+    let texts = parts.map(signed);
     let room = Box2::new(0.0, 0.0, size.width, size.height);
     let mut chart = RowChart::new(room, x, &DIFFERENCE_PARTS, (0.4, font::widest(&texts, pt::TICK) + 6.0));
     let area = chart.frame.area;
@@ -294,8 +294,8 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
         let bar = Box2::new(from.min(to) - 0.5, y - 3.5, (to - from).abs() + 1.0, 7.0);
         let color = theme.series(if part == 0 { 0 } else { part + 1 });
         scene.fill(bar, color);
-        let write = if part == 0 { number_like } else { signed };
-        let text = write(parts[part], shown.reassigned.std);
+        let text = number_like(parts[part], shown.reassigned.std);
+        let text = if part == 0 { text } else { with_plus(parts[part], text) };
         let (middle, wide) = (frame.area.x + frame.area.w / 2.0, font::width(&text, pt::TICK) + 3.0);
         let (left, right) = (bar.x - wide >= frame.area.x, bar.right() + wide <= room.right());
         let (x, anchor, ink) = match bar.center()[0] > middle {
@@ -320,10 +320,4 @@ fn bin_start(shown: &OrderContrast, bin: usize) -> f64 {
 fn normal_share(z: f64) -> f64 {
     let width = 2.0 * HISTOGRAM_END / HISTOGRAM_BINS as f64;
     width * (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt()
-}
-
-/// `value` with its sign, and the decimals that suit `like`.
-fn signed(value: f64, like: f64) -> String {
-    let text = number_like(value, like);
-    if value > 0.0 { format!("+{text}") } else { text }
 }

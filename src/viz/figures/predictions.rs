@@ -1,7 +1,7 @@
 //! The most probable classes, best first; of a difference both traces' top classes around zero, the most different first.
 
 use crate::model::trace::{Prediction, Trace};
-use crate::viz::difference::{around_zero, head, label, value};
+use crate::viz::difference::{around_zero, head, label, value, with_plus};
 use crate::viz::draw::{
     Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font,
     frame::{self, TITLE_HEIGHT},
@@ -21,8 +21,7 @@ fn probability_text(trace: &Trace, p: &Prediction) -> String {
     let percent = (f64::from(p.probability) * 1000.0).round() / 10.0;
     let text = if percent.is_finite() { minus(format!("{percent:.1}")) } else { number(percent) };
     match trace.minus {
-        Some(_) if percent > 0.0 => format!("+{text}"),
-        Some(_) => text,
+        Some(_) => with_plus(percent, text),
         None => format!("{text} %"),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::meanings::UNTRAINED_ALONE;
 use crate::model::trace::{Diagnostic, Trace};
-use crate::viz::difference::around_zero;
+use crate::viz::difference::{around_zero, with_plus};
 use crate::viz::draw::{Scale, extent, number, scale::number_like};
 
 /// Values and bands smaller than this are rounding errors around zero, about which no verdict is given.
@@ -91,7 +91,7 @@ impl Strip {
 
     pub fn value(&self) -> String {
         let text = number_like(self.diagnostic.value, self.diagnostic.value);
-        if self.is_difference && self.diagnostic.value > 0.0 { format!("+{text}") } else { text }
+        if self.is_difference { with_plus(self.diagnostic.value, text) } else { text }
     }
 
     /// The label of its value.
