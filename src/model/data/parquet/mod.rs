@@ -2,8 +2,8 @@
 //! label. Splits are taken from the files' names (`train-00000-of-00002.parquet`) or their folder's
 //! (`train/0000.parquet`), names of classes from the description Hugging Face stores in the file.
 
+mod bounded_file;
 mod columns;
-mod guard;
 mod pages;
 mod shard;
 mod thrift;

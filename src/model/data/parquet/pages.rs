@@ -11,7 +11,7 @@ use parquet::column::reader::ColumnReader::ByteArrayColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
-use super::shard::{ROWS_PER_READ, Shard, append, guarded};
+use super::shard::{ROWS_PER_READ, Shard, append, catching_panics};
 
 /// The pages that were read last, the latest at the end.
 static RECENT: Mutex<Vec<Arc<Page>>> = Mutex::new(Vec::new());
@@ -64,7 +64,7 @@ impl Shard {
     /// The rows of the page of images that a row is in.
     fn page(&self, row: usize) -> Result<Range<usize>, String> {
         let group = self.group(row);
-        let starts = self.pages[group].get_or_init(|| guarded(|| self.page_starts(group)));
+        let starts = self.pages[group].get_or_init(|| catching_panics(|| self.page_starts(group)));
         let starts = starts.as_ref().map_err(String::clone)?;
         let next = starts.partition_point(|&start| start <= row);
         starts.get(next).map(|&end| starts[next - 1]..end).ok_or_else(|| ENDS_EARLY.to_owned())
@@ -93,14 +93,14 @@ impl Shard {
 
     /// The image of each of some rows of one row group, `None` for a row without one.
     fn images(&self, rows: Range<usize>) -> Result<Vec<Option<ByteArray>>, String> {
-        guarded(|| {
+        catching_panics(|| {
             let group = self.group(rows.start);
             let ByteArrayColumnReader(mut column) = self.column(group, self.columns.image)? else {
                 return Err(ParquetError::General("images are not bytes".into()));
             };
             let before = rows.start - self.rows(group).start;
             let (skipped, mut images) = (column.skip_records(before)?, Vec::new());
-            append(column, (rows.len(), self.full(self.columns.image)), Ok, &mut images)?;
+            append(column, (rows.len(), self.present_level(self.columns.image)), Ok, &mut images)?;
             if skipped != before || images.len() != rows.len() {
                 return Err(ParquetError::General(ENDS_EARLY.into()));
             }

@@ -14,8 +14,8 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::Length;
 use parquet::file::serialized_reader::SerializedPageReader;
 
+use super::bounded_file::{BoundedFile, ratio};
 use super::columns::{self, Columns};
-use super::guard::{Guarded, ratio};
 use crate::model::io::catch_panic::guard;
 
 /// Number of rows that are read at a time.
@@ -66,13 +66,13 @@ struct LazyShard {
 impl Shard {
     /// Reads and checks the file's metadata.
     pub(super) fn open(path: &Path) -> Result<Self, String> {
-        guarded(|| {
-            let file = Guarded::open(path)?;
-            let metadata = file.description()?;
+        catching_panics(|| {
+            let file = BoundedFile::open(path)?;
+            let metadata = file.metadata()?;
             let columns = columns::find(&metadata).map_err(ParquetError::General)?;
             for column in [columns.image, columns.label] {
-                let mut packed = metadata.row_groups().iter().map(|group| group.column(column).compression());
-                packed.try_for_each(|packing| ratio(packing).map(drop))?;
+                let mut all = metadata.row_groups().iter().map(|group| group.column(column).compression());
+                all.try_for_each(|compression| ratio(compression).map(drop))?;
             }
             let mut starts = vec![0_usize];
             for group in metadata.row_groups() {
@@ -99,16 +99,16 @@ impl Shard {
         for group in 0..self.metadata.num_row_groups() {
             let rows = self.rows(group).len();
             let before = labels.len();
-            let full = self.full(self.columns.label);
-            guarded(|| match self.column(group, self.columns.label)? {
+            let present = self.present_level(self.columns.label);
+            catching_panics(|| match self.column(group, self.columns.label)? {
                 Int32ColumnReader(column) => {
-                    append(column, (rows, full), |v| Ok(Label::Number(v.into())), &mut labels)
+                    append(column, (rows, present), |v| Ok(Label::Number(v.into())), &mut labels)
                 }
                 Int64ColumnReader(column) => {
-                    append(column, (rows, full), |v| Ok(Label::Number(v)), &mut labels)
+                    append(column, (rows, present), |v| Ok(Label::Number(v)), &mut labels)
                 }
                 BoolColumnReader(column) => {
-                    append(column, (rows, full), |v| Ok(Label::Number(v.into())), &mut labels)
+                    append(column, (rows, present), |v| Ok(Label::Number(v.into())), &mut labels)
                 }
                 ByteArrayColumnReader(column) => {
                     let text = |v: ByteArray| {
@@ -117,7 +117,7 @@ impl Shard {
                         })?;
                         Ok(Label::Text(String::from_utf8_lossy(v.data()).into_owned()))
                     };
-                    append(column, (rows, full), text, &mut labels)
+                    append(column, (rows, present), text, &mut labels)
                 }
                 _ => Err(ParquetError::General("labels are neither numbers nor text".into())),
             })?;
@@ -140,8 +140,8 @@ impl Shard {
         self.starts[group]..self.starts[group + 1]
     }
 
-    /// The level of a value of a column that is present.
-    pub(super) fn full(&self, leaf: usize) -> i16 {
+    /// The definition level of the values of a column that are present.
+    pub(super) fn present_level(&self, leaf: usize) -> i16 {
         self.metadata.file_metadata().schema_descr().column(leaf).max_def_level()
     }
 
@@ -154,32 +154,32 @@ impl Shard {
         &self,
         group: usize,
         leaf: usize,
-    ) -> Result<SerializedPageReader<Guarded>, ParquetError> {
+    ) -> Result<SerializedPageReader<BoundedFile>, ParquetError> {
         let chunk = self.metadata.row_group(group).column(leaf);
-        let file = Guarded::open(&self.path)?.packed(chunk.compression())?;
+        let file = BoundedFile::open(&self.path)?.with_compression(chunk.compression())?;
         SerializedPageReader::new(Arc::new(file), chunk, self.rows(group).len(), None)
     }
 }
 
-/// Appends the values of `rows` rows of a column to `out`, fewer if the column ends before; `full` is the level of those that are
-/// present.
+/// Appends the values of `rows` rows of a column to `out`, fewer if the column ends before; `present` is the definition level of
+/// those that are present.
 pub(super) fn append<T: DataType, V>(
     mut column: ColumnReaderImpl<T>,
-    (rows, full): (usize, i16),
+    (rows, present): (usize, i16),
     mut value: impl FnMut(T::T) -> Result<V, ParquetError>,
     out: &mut Vec<Option<V>>,
 ) -> Result<(), ParquetError> {
     let end = out.len() + rows;
     while out.len() < end {
-        let (mut present, mut values) = (Vec::new(), Vec::new());
+        let (mut levels, mut values) = (Vec::new(), Vec::new());
         let most = ROWS_PER_READ.min(end - out.len());
-        let (records, ..) = column.read_records(most, Some(&mut present), None, &mut values)?;
+        let (records, ..) = column.read_records(most, Some(&mut levels), None, &mut values)?;
         let values: Result<Vec<V>, _> = values.into_iter().map(&mut value).collect();
         let mut values = values?.into_iter();
-        if present.is_empty() {
+        if levels.is_empty() {
             out.extend(values.map(Some)); // a required column has no levels
         } else {
-            out.extend(present.iter().map(|&level| if level == full { values.next() } else { None }));
+            out.extend(levels.iter().map(|&level| if level == present { values.next() } else { None }));
         }
         if records == 0 {
             break;
@@ -190,11 +190,11 @@ pub(super) fn append<T: DataType, V>(
 
 /// Whether a valid file has no column of images: a table of results, for example.
 pub(super) fn is_table(path: &Path) -> bool {
-    guarded(|| Ok(!columns::has_images(&Guarded::open(path)?.description()?))).unwrap_or(false)
+    catching_panics(|| Ok(!columns::has_images(&BoundedFile::open(path)?.metadata()?))).unwrap_or(false)
 }
 
 /// Runs `read`; a panic of the Parquet reader on damaged data becomes an error.
-pub(super) fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+pub(super) fn catching_panics<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match guard(read) {
         Ok(read) => read.map_err(|error| match error {
             ParquetError::General(why) | ParquetError::EOF(why) => why,

@@ -15,7 +15,7 @@ use super::thrift::{FILE, Flaw, PAGE, scan};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Longest metadata, in bytes; a dataset of a million images has some hundred kilobytes.
-const DESCRIPTION_LIMIT: u64 = 8 << 20;
+const MAX_METADATA_BYTES: u64 = 8 << 20;
 /// Most columns, nested ones included: the reader recurses into them.
 const MAX_COLUMNS: i64 = 1000;
 /// Bytes of a page header that are read at first. A header with statistics of its values may be longer.
@@ -30,14 +30,15 @@ const MAX_ENTRIES: i64 = 1 << 20;
 /// state a number of values for which their reader allocates memory.
 const ENCODINGS: [i64; 4] = [0, 2, 3, 8];
 
-pub(super) struct Guarded {
+/// A Parquet file whose metadata and page headers are checked before they are read.
+pub(super) struct BoundedFile {
     file: File,
     len: u64,
     /// Most bytes that one compressed byte may expand to.
     ratio: i64,
 }
 
-impl Guarded {
+impl BoundedFile {
     /// Opens a file to read uncompressed pages.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
@@ -45,13 +46,13 @@ impl Guarded {
         Ok(Self { file, len, ratio: 1 })
     }
 
-    /// The same file, to read pages compressed with `packing`.
-    pub(super) fn packed(self, packing: Compression) -> Result<Self> {
-        Ok(Self { ratio: ratio(packing)?, ..self })
+    /// The same file, to read pages compressed with `compression`.
+    pub(super) fn with_compression(self, compression: Compression) -> Result<Self> {
+        Ok(Self { ratio: ratio(compression)?, ..self })
     }
 
     /// The metadata at the file's end: columns, row groups and their offsets.
-    pub(super) fn description(&self) -> Result<ParquetMetaData> {
+    pub(super) fn metadata(&self) -> Result<ParquetMetaData> {
         // It is followed by its length in four bytes and the magic number.
         let end = self.len.checked_sub(8).filter(|end| *end >= MAGIC.len() as u64);
         let tail = end.map(|end| self.get_bytes(end, 8)).transpose()?;
@@ -59,9 +60,9 @@ impl Guarded {
             return general("it is truncated or not a Parquet file: it does not end in PAR1");
         };
         let length = u64::from((&tail[..]).get_u32_le());
-        if length > end.min(DESCRIPTION_LIMIT) {
+        if length > end.min(MAX_METADATA_BYTES) {
             return general(format!(
-                "it claims {length} bytes of metadata; at most {DESCRIPTION_LIMIT} are read, and the file has {}",
+                "it claims {length} bytes of metadata; at most {MAX_METADATA_BYTES} are read, and the file has {}",
                 self.len
             ));
         }
@@ -118,7 +119,7 @@ fn general<T>(why: impl Into<String>) -> Result<T> {
     Err(ParquetError::General(why.into()))
 }
 
-impl Length for Guarded {
+impl Length for BoundedFile {
     fn len(&self) -> u64 {
         self.len
     }
@@ -127,7 +128,7 @@ impl Length for Guarded {
 /// A page header, validated on the first read: the reader also opens headers it already knows, and ones past
 /// the last page, without reading them.
 pub(super) struct Header {
-    file: Guarded,
+    file: BoundedFile,
     start: u64,
     bytes: Option<buf::Reader<Bytes>>,
 }
@@ -142,7 +143,7 @@ impl Read for Header {
     }
 }
 
-impl ChunkReader for Guarded {
+impl ChunkReader for BoundedFile {
     type T = Header;
 
     /// The reader calls this for page headers only.
@@ -195,10 +196,10 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
     Ok(length)
 }
 
-/// Most bytes that one byte compressed with `packing` may expand to; an error for codecs that are not read. Those
+/// Most bytes that one byte compressed with `compression` may expand to; an error for codecs that are not read. Those
 /// that Hugging Face and pyarrow use by default are read, and gzip.
-pub(super) fn ratio(packing: Compression) -> Result<i64> {
-    match packing {
+pub(super) fn ratio(compression: Compression) -> Result<i64> {
+    match compression {
         Compression::UNCOMPRESSED => Ok(1),
         Compression::SNAPPY => Ok(22),    // 64 bytes from 3
         Compression::GZIP(_) => Ok(1032), // 258 bytes from 2 bits
