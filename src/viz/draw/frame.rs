@@ -221,9 +221,9 @@ impl Frame {
             below = base + 1.5;
         }
         if self.keys.are_shared() {
-            scene.handed.axes.push((a, self.y.clone()));
+            scene.deferred.axes.push((a, self.y.clone()));
             if !self.x.label.is_empty() {
-                scene.handed.across.clone_from(&self.x.label);
+                scene.deferred.across.clone_from(&self.x.label);
             }
             return;
         }

@@ -1,5 +1,5 @@
 //! Legends, colour bars, axes and titles. A figure on its own draws them; several in a row share them: each stores what
-//! it would have drawn in [`Scene::handed`], and the row draws it once.
+//! it would have drawn in [`Scene::deferred`], and the row draws it once.
 
 use super::frame::{self, Axis};
 use super::legend::{self, BAR_STEPS, Mark};
@@ -19,7 +19,7 @@ pub enum Keys {
 
 /// What a figure leaves to its row to draw.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Handed {
+pub struct Deferred {
     /// Entries of the legend.
     pub entries: Vec<(Mark, String)>,
     /// A colour bar: the box it stands beside, its axis, and its colours from the lowest up.
@@ -51,7 +51,7 @@ impl Keys {
     ) -> f32 {
         if self.are_shared() {
             let entries = entries.iter().map(|(mark, text)| (*mark, (*text).to_owned()));
-            scene.handed.entries.extend(entries);
+            scene.deferred.entries.extend(entries);
             return 0.0;
         }
         legend::legend(scene, theme, at, room, entries)
@@ -83,7 +83,7 @@ impl Keys {
     ) {
         if self.are_shared() {
             let colors = (0..BAR_STEPS).map(|i| color((i as f32 + 0.5) / BAR_STEPS as f32)).collect();
-            scene.handed.bar = Some((area, axis.clone(), colors));
+            scene.deferred.bar = Some((area, axis.clone(), colors));
         } else {
             legend::color_bar(scene, theme, area, axis, color);
         }
@@ -97,7 +97,7 @@ impl Keys {
     /// [`frame::title`], here, in its short form where it is wider than `room`, or in that over the cell of the row.
     pub fn title(self, scene: &mut Scene, theme: &Theme, (text, short): (&str, &str), room: f32) {
         if self.are_shared() {
-            short.clone_into(&mut scene.handed.caption);
+            short.clone_into(&mut scene.deferred.caption);
         } else {
             let fits = font::width(text, pt::LABEL) <= room;
             frame::title(scene, theme, [0.0, 0.0], if fits { text } else { short }, room);
@@ -113,7 +113,7 @@ impl Keys {
     pub fn foot(self, scene: &mut Scene, theme: &Theme, at: Point, text: String) {
         if self.are_shared() {
             // Non-breaking spaces: the row breaks this at commas, not between a name and its number.
-            scene.handed.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
+            scene.deferred.foot = text.replace(' ', "\u{a0}").replace(",\u{a0}", ", ");
         } else {
             for (line, words) in self.foot_lines(&text, scene.width).into_iter().enumerate() {
                 let base = at[1] + line as f32 * frame::TITLE_HEIGHT;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 pub use super::hover::{Hover, Identity};
-use super::keys::Handed;
+use super::keys::Deferred;
 use super::theme::Color;
 use super::{font, hover, polygon};
 use crate::viz::MARGIN;
@@ -206,13 +206,14 @@ pub struct Scene {
     /// Marks, later ones above earlier ones.
     pub items: Vec<Item>,
     /// Legends, axes and titles that it leaves to the row it stands in.
-    pub handed: Handed,
+    pub deferred: Deferred,
 }
 
 impl Scene {
     /// A scene without marks.
     pub fn new(width: f32, height: f32, title: impl Into<String>, background: Option<Color>) -> Self {
-        Self { width, height, background, title: title.into(), items: Vec::new(), handed: Handed::default() }
+        let (items, deferred) = (Vec::new(), Deferred::default());
+        Self { width, height, background, title: title.into(), items, deferred }
     }
 
     /// Adds a mark; one with a coordinate that is not finite is dropped.

@@ -128,7 +128,7 @@ impl Figure for Assignment {
         let key = [(Mark::Patch(theme.series(0)), key)];
         let top = keys.legend(&mut scene, theme, [0.0, 0.0], size.width, &key) + STRIP_PT + 1.0;
         if keys.are_shared() {
-            scene.handed.foot = match is_difference {
+            scene.deferred.foot = match is_difference {
                 true => format!("Largest {scale_name} {largest}, Δ of sums at most {worst}"),
                 false => format!("Largest share {largest}, sums off by at most {worst}"),
             };

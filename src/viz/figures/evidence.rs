@@ -103,7 +103,7 @@ impl Figure for Evidence {
             panel(room, n, limits, (POSITION, &names[1]), keys)
         });
         if keys.are_shared() {
-            scene.handed.caption = format!("For {}", class_name(trace));
+            scene.deferred.caption = format!("For {}", class_name(trace));
         }
         if let (Some(upper), Some(lower)) = (&mut upper, &mut lower) {
             Frame::align(&mut [upper, lower]);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{GAP_PT, Grid};
 use crate::model::trace::Trace;
-use crate::viz::draw::keys::{self, Handed};
+use crate::viz::draw::keys::{self, Deferred};
 use crate::viz::draw::{
     Anchor, Box2, Color, Keys, Mark, Scene, Theme, check::check, font, frame, legend, pt,
 };
@@ -23,8 +23,8 @@ pub struct Row<'a> {
     cells: Vec<Result<Cow<'a, Trace>, Empty>>,
     /// The options of every column; columns on one scale have the same limits.
     options: Vec<Options>,
-    /// The columns on one scale, and what the first of them that can be drawn hands over.
-    groups: Vec<(Vec<usize>, Handed)>,
+    /// The columns on one scale, and what the first of them that can be drawn leaves to the row.
+    groups: Vec<(Vec<usize>, Deferred)>,
     /// The legend of all columns.
     entries: Vec<(Mark, String)>,
     title: String,
@@ -79,17 +79,17 @@ impl<'a> Row<'a> {
         }
         let options = column_options;
         let mut row = Self { figure, cells, options, groups: Vec::new(), entries: Vec::new(), title };
-        let handed_over: Vec<Option<Handed>> = (0..row.cells.len())
-            .map(|at| row.cell(at, theme, NOMINAL_WIDTH_PT).ok().map(|scene| scene.handed))
+        let all_deferred: Vec<Option<Deferred>> = (0..row.cells.len())
+            .map(|at| row.cell(at, theme, NOMINAL_WIDTH_PT).ok().map(|scene| scene.deferred))
             .collect();
-        for entry in handed_over.iter().flatten().flat_map(|handed| &handed.entries) {
+        for entry in all_deferred.iter().flatten().flat_map(|deferred| &deferred.entries) {
             if !row.entries.iter().any(|(_, known)| *known == entry.1) {
                 row.entries.push(entry.clone());
             }
         }
         let with_first = |group: Vec<usize>| {
-            let handed = group.iter().find_map(|at| handed_over[*at].clone()).unwrap_or_default();
-            (group, handed)
+            let deferred = group.iter().find_map(|at| all_deferred[*at].clone()).unwrap_or_default();
+            (group, deferred)
         };
         row.groups = groups.into_iter().map(with_first).collect();
         row
@@ -115,13 +115,13 @@ impl<'a> Row<'a> {
 
     /// Width of the vertical axes of a group.
     pub fn axis_room(&self, group: usize) -> f32 {
-        let axes = self.groups.get(group).map_or(&[][..], |(_, handed)| &handed.axes);
+        let axes = self.groups.get(group).map_or(&[][..], |(_, deferred)| &deferred.axes);
         axes.iter().map(|(_, axis)| keys::axis_room(axis)).fold(0.0, f32::max)
     }
 
     /// Width of all colour bars side by side.
     pub fn bar_room(&self) -> f32 {
-        let bars = self.groups.iter().filter_map(|(_, handed)| handed.bar.as_ref());
+        let bars = self.groups.iter().filter_map(|(_, deferred)| deferred.bar.as_ref());
         bars.map(|(_, axis, _)| keys::bar_room(axis)).sum()
     }
 
@@ -137,15 +137,15 @@ impl<'a> Row<'a> {
     pub fn draw(&self, scene: &mut Scene, theme: &Theme, grid: &Grid, columns: Range<usize>, y: f32) -> f32 {
         let cells: Vec<Result<Scene, Empty>> =
             columns.clone().map(|at| self.cell(at, theme, grid.cell)).collect();
-        let handed: Vec<Option<&Handed>> =
-            cells.iter().map(|cell| cell.as_ref().ok().map(|scene| &scene.handed)).collect();
-        let texts = |of: fn(&Handed) -> &String| -> Vec<String> {
-            handed.iter().map(|handed| handed.map(of).cloned().unwrap_or_default()).collect()
+        let deferred: Vec<Option<&Deferred>> =
+            cells.iter().map(|cell| cell.as_ref().ok().map(|scene| &scene.deferred)).collect();
+        let texts = |of: fn(&Deferred) -> &String| -> Vec<String> {
+            deferred.iter().map(|deferred| deferred.map(of).cloned().unwrap_or_default()).collect()
         };
-        let (mut captions, feet) = (texts(|handed| &handed.caption), texts(|handed| &handed.foot));
+        let (mut captions, feet) = (texts(|deferred| &deferred.caption), texts(|deferred| &deferred.foot));
         let mut title = self.title.clone();
         // A caption that all columns with a picture share is written once, in the title.
-        let mut known = handed.iter().flatten().map(|handed| &handed.caption);
+        let mut known = deferred.iter().flatten().map(|deferred| &deferred.caption);
         if let Some(first) = known.next().filter(|caption| !caption.is_empty())
             && captions.len() > 1
             && known.all(|other| other == first)
@@ -163,11 +163,11 @@ impl<'a> Row<'a> {
         };
         let height = cells.iter().map(height_of).fold(MIN_HEIGHT_PT, f32::max);
         let mut bottom = top + height;
-        let band = Band { grid, columns: columns.clone(), handed: &handed, top };
+        let band = Band { grid, columns: columns.clone(), deferred: &deferred, top };
         self.axes(scene, theme, &band);
         self.bars(scene, theme, &band);
         let across =
-            handed.iter().flatten().map(|handed| handed.across.clone()).find(|name| !name.is_empty());
+            deferred.iter().flatten().map(|deferred| deferred.across.clone()).find(|name| !name.is_empty());
         for (at, cell) in cells.into_iter().enumerate() {
             let drawn = cell.unwrap_or_else(|why| message(theme, grid.cell, height, &why.0));
             let clip = Box2::new(-4.0, -4.0, grid.cell + 8.0, height + 8.0);
@@ -189,17 +189,17 @@ impl<'a> Row<'a> {
     }
 
     /// Draws the vertical axes of every group once, in the room left for them.
-    fn axes(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, handed, top }: &Band<'_>) {
+    fn axes(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, deferred, top }: &Band<'_>) {
         let mut drawn = Vec::new();
-        for (at, handed) in handed.iter().enumerate() {
-            let (Some(group), Some(handed)) = (self.group(columns.start + at), handed) else { continue };
+        for (at, deferred) in deferred.iter().enumerate() {
+            let (Some(group), Some(deferred)) = (self.group(columns.start + at), deferred) else { continue };
             if drawn.contains(&group) {
                 continue;
             }
             drawn.push(group);
             // The grid leaves room before the first column, and for the axis of differences before the second.
             let place = usize::from(group > 0 && columns.start == 0);
-            for (area, axis) in &handed.axes {
+            for (area, axis) in &deferred.axes {
                 let along = Box2 { x: grid.x(place), y: area.y + top, ..*area };
                 keys::axis(scene, theme, along, axis);
             }
@@ -207,12 +207,12 @@ impl<'a> Row<'a> {
     }
 
     /// Draws the colour bar of every group right of the last column of the band.
-    fn bars(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, handed, top }: &Band<'_>) {
+    fn bars(&self, scene: &mut Scene, theme: &Theme, Band { grid, columns, deferred, top }: &Band<'_>) {
         let right = grid.x(columns.len() - 1) + grid.cell;
         let mut x = right;
         for (group, _) in &self.groups {
             let places = group.iter().filter(|at| columns.contains(at)).map(|at| at - columns.start);
-            let bars = places.filter_map(|at| handed[at]?.bar.as_ref());
+            let bars = places.filter_map(|at| deferred[at]?.bar.as_ref());
             let Some((area, axis, colors)) = bars.max_by(|a, b| a.0.h.total_cmp(&b.0.h)) else { continue };
             let along = Box2::new(x, area.y + top, 0.0, area.h);
             keys::bar(scene, theme, along, axis, colors);
@@ -226,8 +226,8 @@ struct Band<'a> {
     grid: &'a Grid,
     /// Their indices in the row.
     columns: Range<usize>,
-    /// What each cell handed over; `None` for one that shows a message.
-    handed: &'a [Option<&'a Handed>],
+    /// What each cell leaves to the row; `None` for one that shows a message.
+    deferred: &'a [Option<&'a Deferred>],
     /// The upper edge of the cells.
     top: f32,
 }
