@@ -57,10 +57,10 @@ pub(super) fn layer_batches<'a>(
     let size = task.config.batch;
     let steps = order.chunks(size).map(|chunk| chunk.iter().map(|&i| task.train.images[i]).collect());
     let steps: Vec<Vec<usize>> = steps.skip(position.step).collect();
-    let mut supply = task.tokens.read_changed(steps.clone(), task.device, position.epoch, task.seed);
+    let mut tokens = task.tokens.read_changed(steps.clone(), task.device, position.epoch, task.seed);
     let first = position.epoch * order.len().div_ceil(size) + position.step;
     steps.into_iter().zip(first..).flat_map(move |(images, done)| {
-        let layers = supply.next().expect("a batch for every step");
+        let layers = tokens.next().expect("a batch for every step");
         layers.map_or_else(
             |error| Box::new(iter::once(Err(error))) as Box<dyn Iterator<Item = _>>,
             |layers| {

@@ -13,8 +13,8 @@ pub struct Saved {
     pub params: Arrays,
     /// Those before the last step, restored if the next loss is not finite; empty if there are none.
     pub last_finite: Arrays,
-    /// The optimiser's state, of whichever optimiser.
-    pub adam: Arrays,
+    /// The state of the optimiser.
+    pub optimizer: Arrays,
     /// Its history and current sums.
     pub progress: HeadProgress,
 }
@@ -37,7 +37,7 @@ impl HeadTrainer {
         Saved {
             params: self.model.params().to_trained(),
             last_finite: self.last_finite.as_ref().map(Params::to_trained).unwrap_or_default(),
-            adam: self.optimizer.to_arrays(),
+            optimizer: self.optimizer.to_arrays(),
             progress: self.progress.clone(),
         }
     }
@@ -45,13 +45,13 @@ impl HeadTrainer {
     /// Restores a saved state; `None` if its parameters or optimiser state do not fit this head.
     pub fn restore(
         self,
-        Saved { params, last_finite, adam, progress }: Saved,
+        Saved { params, last_finite, optimizer, progress }: Saved,
         device: &Device,
     ) -> Option<Self> {
         let own = self.model.params();
         let restored = |arrays: &Arrays| own.clone().restore(arrays, device);
         let last_finite = if last_finite.is_empty() { None } else { Some(restored(&last_finite)?) };
-        let (params, optimizer) = (restored(&params)?, self.optimizer.restore(&adam, own, device)?);
+        let (params, optimizer) = (restored(&params)?, self.optimizer.restore(&optimizer, own, device)?);
         Some(Self { model: self.model.with_params(params), optimizer, progress, last_finite, ..self })
     }
 }

@@ -1,9 +1,10 @@
 //! The checkpoint from which a killed run resumes: one safetensors file, written atomically.
 //!
-//! Per variant: float32 tensors `<variant>/<part>/<name>` with the parts `params`, `good` (the last finite parameters), `adam` and
-//! `best`; in float64 `history` `[epochs, 5]`, `running` `[4]` and, after evaluations within epochs, `between` `[n, 6]`; predictions
-//! `answers` and `best-answers` in unsigned 32 bits; and the losses of steps, `losses` in float32 and `since` `[3]` in float64,
-//! which checkpoints of earlier versions lack. No float is converted to decimal digits.
+//! Per variant: float32 tensors `<variant>/<part>/<name>` with the parts `params`, `good` (the last finite parameters), `adam` (the
+//! state of the optimiser, whichever it is) and `best`; in float64 `history` `[epochs, 5]`, `running` `[4]` and, after evaluations
+//! within epochs, `between` `[n, 6]`; predictions `answers` and `best-answers` in unsigned 32 bits; and the losses of steps,
+//! `losses` in float32 and `since` `[3]` in float64, which checkpoints of earlier versions lack. No float is converted to decimal
+//! digits.
 
 use safetensors::{Dtype, SafeTensors};
 use serde::{Deserialize, Serialize};
@@ -68,14 +69,14 @@ fn serialise(checkpoint: &Checkpoint) -> Result<Vec<u8>, String> {
     let mut tensors: Vec<Tensor> = Vec::new();
     let mut trainers = Vec::new();
     for (name, saved) in &checkpoint.trainers {
-        let Saved { params, last_finite, adam, progress } = saved;
+        let Saved { params, last_finite, optimizer, progress } = saved;
         let HeadProgress { history, between, best, predictions, failure, running, losses, seconds } =
             progress;
         let best = best.as_ref();
         let mut add = |part: &str, shape: &[usize], dtype: Dtype, bytes: Vec<u8>| {
             tensors.push((format!("{name}/{part}"), shape.to_vec(), dtype, bytes));
         };
-        let groups = [("params", Some(params)), ("good", Some(last_finite)), ("adam", Some(adam))];
+        let groups = [("params", Some(params)), ("good", Some(last_finite)), ("adam", Some(optimizer))];
         for (part, arrays) in groups.into_iter().chain([("best", best.map(|best| &best.arrays))]) {
             for (key, array) in arrays.into_iter().flatten() {
                 add(&format!("{part}/{key}"), &array.shape, Dtype::F32, block::bytes(&array.data));
@@ -168,8 +169,8 @@ fn saved(tensors: &SafeTensors, entry: Entry) -> Result<Saved, String> {
         losses,
         seconds,
     };
-    let (params, last_finite, adam) = (group("params"), group("good"), group("adam"));
-    Ok(Saved { params, last_finite, adam, progress })
+    let (params, last_finite, optimizer) = (group("params"), group("good"), group("adam"));
+    Ok(Saved { params, last_finite, optimizer, progress })
 }
 
 #[cfg(test)]
@@ -206,7 +207,7 @@ mod tests {
             seconds: 0.7,
         };
         let params = some(&[1.0, f32::MIN_POSITIVE]);
-        let saved = Saved { params, last_finite: some(&[0.1]), adam: some(&[-0.0]), progress };
+        let saved = Saved { params, last_finite: some(&[0.1]), optimizer: some(&[-0.0]), progress };
         let fresh = Saved::default();
         let trainers = vec![("sinkhorn".to_owned(), saved), ("gap".to_owned(), fresh)];
         let checkpoint = Checkpoint { seeds_done: 2, position: TrainCursor { epoch: 1, step: 3 }, trainers };
