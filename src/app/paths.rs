@@ -63,7 +63,7 @@ pub fn runs() -> Option<PathBuf> {
 /// folder.
 pub fn run(name: &str) -> Option<PathBuf> {
     let runs = runs()?;
-    let is_taken = |name: &str| runs.join(name).exists() && !RunLock::is_all(&runs.join(name));
+    let is_taken = |name: &str| runs.join(name).exists() && !RunLock::is_alone_in(&runs.join(name));
     Some(runs.join(distinct(name, is_taken)))
 }
 

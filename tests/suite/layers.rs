@@ -81,7 +81,7 @@ fn assert_solo(run: &Run, layer: Layer, rate: f64, solo: &Run) {
             assert_eq!(found, expected, "{name}, seed {seed}");
             for which in ProbeCheckpoint::ALL {
                 let probe =
-                    |run: &Run, name: &str| Probe::load(run.probe(name, seed, which)).expect("a probe");
+                    |run: &Run, name: &str| Probe::load(run.probe_path(name, seed, which)).expect("a probe");
                 let (found, expected) = (probe(run, &name), probe(solo, &head.name));
                 assert!(
                     found.arrays == expected.arrays && found.classifier == expected.classifier,
@@ -301,7 +301,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     let metrics = |run: &Run| fs::read_to_string(run.folder().join("metrics.jsonl")).expect("metrics");
     assert_eq!(metrics(&run_), metrics(&recomputed));
     // The probe file names its tokens: no flag is needed, and flags for others are refused.
-    let file = run_.probe("cls-mean", 0, ProbeCheckpoint::Best);
+    let file = run_.probe_path("cls-mean", 0, ProbeCheckpoint::Best);
     let probe = Probe::load(&file).expect("a probe");
     assert_eq!(probe.classifier.weight.len(), probe.classes() * 3 * d, "CLS of both, the mean of the last");
     let inspect = |more: &[&str]| {
@@ -462,7 +462,7 @@ fn a_page_reads_every_probe_on_the_tokens_of_its_own_layer() {
         inspect
             .args(["inspect", "--device", "cpu", "--save-traces", "--class", "0", "--backbone"])
             .arg(backbone());
-        inspect.arg("--probe").arg(run.probe(name, 0, ProbeCheckpoint::Best)).arg("--image").arg(&image);
+        inspect.arg("--probe").arg(run.probe_path(name, 0, ProbeCheckpoint::Best)).arg("--image").arg(&image);
         done(inspect.arg("--out").arg(&out));
         let stem = image.file_stem().expect("a name");
         let expected: Value = json(out.join(stem).join(format!("{name}-s0-best.trace.json")));

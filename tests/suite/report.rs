@@ -1163,18 +1163,18 @@ fn what_was_found_of_another_file_is_left_out() {
     let source = main_run(folder.path());
     // `evaluate` records the digest of a file that holds the name of its head.
     for head in ["sinkhorn", "gap"] {
-        std::fs::write(source.run.probe(head, 0, ProbeCheckpoint::Best), head).unwrap();
+        std::fs::write(source.run.probe_path(head, 0, ProbeCheckpoint::Best), head).unwrap();
     }
     let rows = |source: &Source| source.evaluated("sinkhorn").count();
     let same = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&same), same.stale.len()), (2, 0));
-    std::fs::write(source.run.probe("sinkhorn", 0, ProbeCheckpoint::Best), "trained on").unwrap();
+    std::fs::write(source.run.probe_path("sinkhorn", 0, ProbeCheckpoint::Best), "trained on").unwrap();
     let trained = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
     let notes = trained.notes().join("\n");
     assert!(notes.contains("trained further since: sinkhorn, seed 0 (best)"), "{notes}");
     // Without any evaluation of the routers as they are, that is why they have no table.
-    std::fs::write(source.run.probe("sinkhorn", 1, ProbeCheckpoint::Best), "trained on").unwrap();
+    std::fs::write(source.run.probe_path("sinkhorn", 1, ProbeCheckpoint::Best), "trained on").unwrap();
     let mut report = program();
     report.arg("report").arg(folder.path()).args(["--table", "diagnostics"]);
     let why = ["the runs have no data for diagnostics; ", "trained further since: sinkhorn, seed 0 (best)"];

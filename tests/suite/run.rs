@@ -291,7 +291,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
         for (which, cell) in ProbeCheckpoint::ALL.into_iter().zip([&row[2], &row[3]]) {
             let right = outcome.right(&truth, which).into_iter().filter(|right| *right).count();
             assert_eq!(format!("{:.3}", 100.0 * right as f64 / 12.0), *cell, "{} {which:?}", outcome.head);
-            let probe = Probe::load(run_.probe(&outcome.head, outcome.seed, which)).expect("a probe");
+            let probe = Probe::load(run_.probe_path(&outcome.head, outcome.seed, which)).expect("a probe");
             assert_eq!((&probe.meta.head, &probe.meta.classes), (&outcome.head, &data.classes));
         }
     }
@@ -309,7 +309,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     }
     let mut inspect = inspect(4);
     inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
-    done(inspect.args(ProbeCheckpoint::ALL.map(|which| run_.probe("sinkhorn", 1, which))));
+    done(inspect.args(ProbeCheckpoint::ALL.map(|which| run_.probe_path("sinkhorn", 1, which))));
 
     // A head trained alone has the same bytes as beside others.
     let mut alone = desk.on_data("train", "cache");

@@ -105,8 +105,8 @@ impl RunMetrics {
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let is_stale = |probe: &ProbeMetrics| {
             let Some(asked) = &probe.file else { return false };
-            let now =
-                ProbeCheckpoint::find(&probe.which).map(|which| run.probe(&probe.head, probe.seed, which));
+            let now = ProbeCheckpoint::find(&probe.which)
+                .map(|which| run.probe_path(&probe.head, probe.seed, which));
             now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
         };
         let stale = self.probes.extract_if(.., |probe| is_stale(probe));
@@ -115,7 +115,7 @@ impl RunMetrics {
 
     /// Merges it into the file in the run's folder; returns the file's path.
     pub fn keep(self, run: &Run) -> Result<PathBuf, RunError> {
-        let _turn = run.turn()?;
+        let _lock = run.evaluation_lock()?;
         let mut all = read(run)?.unwrap_or_default();
         all.merge(self);
         // Who was asked first, and by whom, changes nothing.

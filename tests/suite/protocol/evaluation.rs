@@ -56,7 +56,7 @@ impl ProbeLogits {
 }
 
 fn file(run: &Run, outcome: &Outcome, which: ProbeCheckpoint) -> Probe {
-    Probe::load(run.probe(&outcome.head, outcome.seed, which)).expect("a probe")
+    Probe::load(run.probe_path(&outcome.head, outcome.seed, which)).expect("a probe")
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn a_run_is_that_of_pytorch() {
         for (which, answers) in ProbeCheckpoint::ALL.into_iter().zip([&outcome.best, &outcome.last]) {
             let key = which.name();
             assert_close(format!("{name}: answers, {key}"), answers, floats(&expected[key]), 0.0);
-            let probe = Probe::load(run.probe(head, *seed, which)).expect("a probe");
+            let probe = Probe::load(run.probe_path(head, *seed, which)).expect("a probe");
             let mut all = probe.arrays.clone();
             let [weight, bias] = ["weight", "bias"].map(|part| format!("classifier.{part}"));
             let parameters = below(&values, &format!("s{seed}/{head}/{key}/"));

@@ -112,7 +112,7 @@ fn the_last_probe_of_a_training_that_was_stopped_within_an_epoch_has_no_accuracy
             false => ControlFlow::Continue(()),
         });
         [ProbeCheckpoint::Best, ProbeCheckpoint::Last].map(|which| {
-            let probe = Probe::load(summary.run.probe("gap", 0, which)).expect("a probe");
+            let probe = Probe::load(summary.run.probe_path("gap", 0, which)).expect("a probe");
             probe.meta.training.expect("a training")["epoch"].clone()
         })
     };
@@ -164,7 +164,7 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     // The loss was finite with the values before the last step, and not with those after it.
     let last_finite = &steps[broken - 1]["classifier.weight"].data;
     let same = |run: &Run, name: &str| {
-        let probe = Probe::load(run.probe("gap", 0, ProbeCheckpoint::Last)).expect("a probe");
+        let probe = Probe::load(run.probe_path("gap", 0, ProbeCheckpoint::Last)).expect("a probe");
         assert!(probe.classifier.weight == *last_finite, "{name}: other values than the last good ones");
         assert_eq!(probe.meta.training.expect("a training")["epoch"], json!({ "epoch": 2 }), "{name}");
     };

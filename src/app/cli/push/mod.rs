@@ -146,7 +146,7 @@ impl Push {
             bytes.map(|bytes| Upload { path: format::file_name(&path), bytes })
         };
         let paths =
-            source.outcomes.iter().map(|outcome| source.run.probe(&outcome.head, outcome.seed, which));
+            source.outcomes.iter().map(|outcome| source.run.probe_path(&outcome.head, outcome.seed, which));
         let probes = paths.filter(|path| path.exists()).map(read).collect::<anyhow::Result<Vec<_>>>()?;
         if probes.is_empty() {
             bail!("{}: has no probe yet; finish its training first", self.run.display());

@@ -182,7 +182,7 @@ impl HtmlFlags {
         let classes = match (&self.class, probes.first()) {
             (Some(asked), Some(first)) => {
                 let run = source.run_of(&first.head);
-                let file = run.probe(&first.head, first.seed, ProbeCheckpoint::Best);
+                let file = run.probe_path(&first.head, first.seed, ProbeCheckpoint::Best);
                 Some(flags::classes(&Probe::load(file)?, asked)?)
             }
             _ => None,

@@ -135,7 +135,7 @@ impl Folder {
         };
         let entries = if_there(std::fs::read_dir(folder))
             .with_context(|| format!("{}: cannot be read", folder.display()))?;
-        if entries.is_none_or(|mut entries| entries.all(is_temporary)) || RunLock::is_all(folder) {
+        if entries.is_none_or(|mut entries| entries.all(is_temporary)) || RunLock::is_alone_in(folder) {
             return Ok(None);
         }
         bail!(Usage(format!(

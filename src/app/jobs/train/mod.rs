@@ -166,7 +166,7 @@ pub fn run(
             resume::compare(&run, &manifest, true)?;
             run.tidy()?;
             if run.manifest.seeds != manifest.seeds {
-                run.grow(&manifest.seeds)?;
+                run.set_seeds(&manifest.seeds)?;
             }
             run
         }

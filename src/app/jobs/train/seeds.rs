@@ -197,7 +197,7 @@ impl Training<'_> {
             ];
             for (which, epoch, arrays) in places {
                 let probe = self.probe(seed, trainer, &epoch, arrays.clone());
-                probe.save(self.run.probe(&trainer.name, seed, which))?;
+                probe.save(self.run.probe_path(&trainer.name, seed, which))?;
             }
         }
         Ok(())

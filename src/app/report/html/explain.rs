@@ -117,7 +117,7 @@ impl ExplainSpec<'_> {
         }
         for (at, outcome) in (0..).zip(&self.probes) {
             let run = self.source.run_of(&outcome.head);
-            let path = run.probe(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
+            let path = run.probe_path(&outcome.head, outcome.seed, ProbeCheckpoint::Best);
             let classes = engine.open_probe(ProbeId(at), &path)?.classes;
             if !synsets::same(&classes, &dataset.classes) {
                 let path = path.display();

@@ -89,7 +89,7 @@ impl Run {
                 let part = parts.iter().find(has).ok_or_else(missing)?;
                 let outcome = part.outcome(&head.name, seed)?;
                 for (which, bytes) in part.probes(&outcome)? {
-                    write(&run.probe(&head.name, seed, which), &bytes)?;
+                    write(&run.probe_path(&head.name, seed, which), &bytes)?;
                 }
                 copy(&part.outcome_path(&head.name, seed), &run.outcome_path(&head.name, seed))?;
                 outcomes.push(outcome);
@@ -113,7 +113,7 @@ impl Run {
     fn probes(&self, outcome: &Outcome) -> Result<Vec<(ProbeCheckpoint, Vec<u8>)>, RunError> {
         let written = ProbeCheckpoint::ALL.into_iter().filter(|_| outcome.best_epoch.is_some());
         let files = written.map(|which| {
-            let path = self.probe(&outcome.head, outcome.seed, which);
+            let path = self.probe_path(&outcome.head, outcome.seed, which);
             let bytes = atomic_file::read(&path, MAX_FILE_BYTES).map_err(RunError::io("read", &path))?;
             Probe::parse(&bytes, &path).map_err(RunError::damaged(&path))?;
             Ok((which, bytes))

@@ -49,7 +49,7 @@ impl RunLock {
 
     /// Whether a folder holds nothing but the lock of a training that was stopped before it began: another process may have opened the file,
     /// so it stays.
-    pub fn is_all(folder: &Path) -> bool {
+    pub fn is_alone_in(folder: &Path) -> bool {
         let holds_only = |folder: &Path, name: &str| {
             let named = |entry: io::Result<DirEntry>| entry.is_ok_and(|entry| entry.file_name() == name);
             folder.read_dir().is_ok_and(|mut entries| entries.all(named))
@@ -81,7 +81,7 @@ impl RunLock {
 
 impl Run {
     /// Waits for the lock under which evaluations of the run are changed, held for moments and independent of training.
-    pub fn turn(&self) -> Result<RunLock, RunError> {
+    pub fn evaluation_lock(&self) -> Result<RunLock, RunError> {
         let path = self.folder().join("state/evaluation.lock");
         let lock = open(&path)?;
         let alone = file_lock::lock(&lock).map_err(RunError::io("lock", &path))?;
@@ -113,9 +113,9 @@ mod tests {
         drop(claimed);
         RunLock::claim(folder.path()).expect("nobody has it any more");
         drop(inherited);
-        assert!(RunLock::is_all(folder.path()));
+        assert!(RunLock::is_alone_in(folder.path()));
         File::create(folder.path().join("state/checkpoint.safetensors")).expect("a file");
-        assert!(!RunLock::is_all(folder.path()));
+        assert!(!RunLock::is_alone_in(folder.path()));
     }
 
     #[cfg(target_os = "linux")]

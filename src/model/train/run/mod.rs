@@ -270,7 +270,7 @@ impl Run {
     }
 
     /// Replaces the run's seeds by `seeds`, the old ones and new ones, in the manifest.
-    pub fn grow(&mut self, seeds: &[u64]) -> Result<(), RunError> {
+    pub fn set_seeds(&mut self, seeds: &[u64]) -> Result<(), RunError> {
         self.manifest.seeds = seeds.to_vec();
         write_json(&self.manifest_path(), &self.manifest)
     }
@@ -298,7 +298,7 @@ impl Run {
     }
 
     /// The path of a variant's probe.
-    pub fn probe(&self, head: &str, seed: u64, which: ProbeCheckpoint) -> PathBuf {
+    pub fn probe_path(&self, head: &str, seed: u64, which: ProbeCheckpoint) -> PathBuf {
         self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
     }
 

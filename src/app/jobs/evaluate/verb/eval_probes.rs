@@ -38,7 +38,7 @@ impl Subject {
         let pairs =
             manifest.heads.iter().flat_map(|head| manifest.seeds.iter().map(move |&seed| (head, seed)));
         let all = pairs.map(|(head, seed)| Self {
-            path: run.probe(&head.name, seed, which),
+            path: run.probe_path(&head.name, seed, which),
             of: Some((head.name.clone(), seed, which)),
         });
         let (found, absent): (Vec<Self>, Vec<Self>) = all.partition(|subject| subject.path.exists());
