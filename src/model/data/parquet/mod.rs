@@ -88,6 +88,38 @@ impl File {
 }
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
+    let (files, mut notes) = chosen_files(root)?;
+    let Rows { first, labelled, unlabelled } = rows(files)?;
+    let columns = first.as_ref().map(|shard| &shard.columns);
+    if let Some(columns) = columns.filter(|columns| !columns.others.is_empty()) {
+        notes.push(format!(
+            "labels are taken from column {}; other label columns: {}",
+            columns.label_name,
+            columns.others.join(", ")
+        ));
+    }
+    if unlabelled > 0 {
+        notes.push(format!("rows without a label were left out: {unlabelled}"));
+    }
+    let classes = classes(columns.and_then(|columns| columns.names.clone()), &labelled);
+    let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
+    let sample = |(row, label, split): &(Row, Label, Split)| match number.get(label) {
+        Some(&class) => Ok(Sample { source: Source::Row(row.clone()), class, split: *split }),
+        None => {
+            let expected = format!("one of the {} classes named in the file", classes.len());
+            Err(DataError::line(row.file(), row.number() + 1, &label.to_string(), expected))
+        }
+    };
+    let samples = labelled.iter().map(sample).collect::<Result<Vec<Sample>, _>>()?;
+    let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
+    if samples.iter().all(|sample| sample.split != Split::Train) {
+        notes.push(format!("there are no training images: {UNTRAINABLE}"));
+    }
+    Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
+}
+
+/// The files to read, and notes on those that are left out or missing.
+fn chosen_files(root: &Path) -> Result<(Vec<File>, Vec<String>), DataError> {
     let (mut files, others) = files(root)?;
     let mut notes = Vec::new();
     if !others.is_empty() {
@@ -104,9 +136,18 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         files.retain(|file| file.name.split.is_some());
     }
     notes.extend(missing(&files));
+    Ok((files, notes))
+}
 
-    let mut rows: Vec<(Row, Label, Split)> = Vec::new();
-    let (mut unlabelled, mut names, mut first) = (0, None, None);
+/// The rows of all files of a dataset.
+struct Rows {
+    /// The first file; the others have the same classes.
+    first: Option<Arc<Shard>>,
+    labelled: Vec<(Row, Label, Split)>,
+    unlabelled: usize,
+}
+
+fn rows(files: Vec<File>) -> Result<Rows, DataError> {
     let read_labels = |File { path, name, shard }: File| {
         let labels = shard.and_then(|shard| Ok((shard.labels()?, Arc::new(shard))));
         let failed = |why: String| {
@@ -118,58 +159,29 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         (name, labels.map_err(failed), path)
     };
     let files: Vec<_> = files.into_par_iter().map(read_labels).collect();
+    let mut rows = Rows { first: None, labelled: Vec::new(), unlabelled: 0 };
     for (name, labels, path) in files {
         let (labels, shard) = labels?;
-        match &first {
-            None => (names, first) = (shard.columns.names.clone(), Some(shard.clone())),
-            Some(first)
-                if first.columns.names != shard.columns.names
-                    || first.columns.label_name != shard.columns.label_name =>
-            {
-                let why =
-                    format!("has other classes than {}; open one dataset at a time", first.path.display());
-                return Err(DataError::file(&path, why));
-            }
-            Some(_) => {}
+        let first = rows.first.get_or_insert_with(|| shard.clone());
+        let (own, expected) = (&shard.columns, &first.columns);
+        if own.names != expected.names || own.label_name != expected.label_name {
+            let why = format!("has other classes than {}; open one dataset at a time", first.path.display());
+            return Err(DataError::file(&path, why));
         }
+        let has_names = own.names.is_some();
         let first_row = Row::first(shard);
         for (row, label) in labels.into_iter().enumerate() {
             match label {
-                Some(Label::Number(..0)) if names.is_some() => unlabelled += 1, // negative: a hidden label
+                Some(Label::Number(..0)) if has_names => rows.unlabelled += 1, // negative: a hidden label
                 Some(label) => {
-                    rows.push((first_row.sibling(row), label, name.split.unwrap_or(Split::Train)));
+                    let split = name.split.unwrap_or(Split::Train);
+                    rows.labelled.push((first_row.sibling(row), label, split));
                 }
-                None => unlabelled += 1,
+                None => rows.unlabelled += 1,
             }
         }
     }
-    if let Some(columns) =
-        first.as_ref().map(|shard| &shard.columns).filter(|columns| !columns.others.is_empty())
-    {
-        notes.push(format!(
-            "labels are taken from column {}; other label columns: {}",
-            columns.label_name,
-            columns.others.join(", ")
-        ));
-    }
-    if unlabelled > 0 {
-        notes.push(format!("rows without a label were left out: {unlabelled}"));
-    }
-    let classes = classes(names, &rows);
-    let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
-    let sample = |(row, label, split): &(Row, Label, Split)| match number.get(label) {
-        Some(&class) => Ok(Sample { source: Source::Row(row.clone()), class, split: *split }),
-        None => {
-            let expected = format!("one of the {} classes named in the file", classes.len());
-            Err(DataError::line(row.file(), row.number() + 1, &label.to_string(), expected))
-        }
-    };
-    let samples = rows.iter().map(sample).collect::<Result<Vec<Sample>, _>>()?;
-    let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
-    if samples.iter().all(|sample| sample.split != Split::Train) {
-        notes.push(format!("there are no training images: {UNTRAINABLE}"));
-    }
-    Ok(Dataset::new(root, LAYOUT.id, classes, samples, notes))
+    Ok(rows)
 }
 
 /// All files of the dataset, opened, in the order of their paths; they lie in one folder, or in folders named after splits. The names
