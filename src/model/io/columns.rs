@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 
-use super::csv_cell::{unique_names, word};
+use super::csv_cell::{escape_formula, unique_names};
 
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ impl Values {
     /// The CSV cell of a row.
     fn cell(&self, row: usize) -> String {
         match self {
-            Self::Text(values) => values[row].as_deref().map(|text| word(text).into_owned()),
+            Self::Text(values) => values[row].as_deref().map(|text| escape_formula(text).into_owned()),
             Self::Float64(values) => values[row].map(|value| value.to_string()),
             Self::Float32(values) => values[row].map(|value| value.to_string()),
             Self::Int32(values) => values[row].map(|value| value.to_string()),
@@ -79,7 +79,7 @@ fn row_count(columns: &[Column]) -> usize {
 pub fn csv(columns: &[Column]) -> Vec<u8> {
     let whole = "memory takes every record of one length";
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(columns.iter().map(|column| word(&column.name).into_owned())).expect(whole);
+    writer.write_record(columns.iter().map(|column| escape_formula(&column.name).into_owned())).expect(whole);
     for row in 0..row_count(columns) {
         writer.write_record(columns.iter().map(|column| column.values.cell(row))).expect(whole);
     }

@@ -8,7 +8,7 @@ use indexmap::IndexSet;
 /// formula, because it begins with `=`, `+`, `-`, `@`, a tab or a carriage return. Numbers such as `-1.5`
 /// and `+2`, and `-` alone, are left as they are. Such text gets another apostrophe if it begins with some already, so that
 /// removing one always restores it.
-pub fn word(text: &str) -> Cow<'_, str> {
+pub fn escape_formula(text: &str) -> Cow<'_, str> {
     let formula = text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula && text != "-" && text.parse::<f64>().is_err() {
         format!("'{text}").into()
@@ -30,12 +30,12 @@ pub fn unique_names<'a>(all: impl IntoIterator<Item = &'a str>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::word;
+    use super::escape_formula;
 
     #[test]
     fn formulas_are_guarded_and_numbers_stay_numbers() {
         for plain in ["", "cat", "a=b", "-", "-1", "-1.5e-3", "+2", "-inf", "3 - 2", "'x", "0"] {
-            assert_eq!(word(plain), plain);
+            assert_eq!(escape_formula(plain), plain);
         }
         for formula in [
             "=1+1",
@@ -50,7 +50,7 @@ mod tests {
             "'=x",
             "'-1",
         ] {
-            assert_eq!(word(formula), format!("'{formula}"));
+            assert_eq!(escape_formula(formula), format!("'{formula}"));
         }
     }
 }

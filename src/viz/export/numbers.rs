@@ -8,7 +8,7 @@
 use std::io::{Cursor, Write as _};
 
 use super::{ExportError, failed};
-use crate::model::io::csv_cell::{unique_names, word};
+use crate::model::io::csv_cell::{escape_formula, unique_names};
 use crate::viz::draw::table::{Column, Table};
 
 /// The metadata of a file: what it shows, what it was made of and by which program.
@@ -17,9 +17,9 @@ fn metadata<'a>(title: &'a str, about: &'a str) -> [(&'static str, &'a str); 3] 
 }
 
 /// The lines of a table, headings first, with cells escaped that a spreadsheet would take for a formula.
-fn guarded(table: &Table) -> impl Iterator<Item = Vec<String>> {
+fn escaped_lines(table: &Table) -> impl Iterator<Item = Vec<String>> {
     let lines = std::iter::once(table.heads()).chain((0..table.rows()).map(|at| table.row(at)));
-    lines.map(|cells| cells.iter().map(|cell| word(cell).into_owned()).collect())
+    lines.map(|cells| cells.iter().map(|cell| escape_formula(cell).into_owned()).collect())
 }
 
 /// The table as tab-separated text, headings first, as a spreadsheet takes it from the clipboard.
@@ -27,7 +27,7 @@ pub fn tsv(table: &Table) -> String {
     let line = |cells: Vec<String>| {
         cells.iter().map(|cell| cell.replace(['\t', '\n', '\r'], " ")).collect::<Vec<_>>().join("\t") + "\n"
     };
-    guarded(table).map(line).collect()
+    escaped_lines(table).map(line).collect()
 }
 
 /// The bytes of the table as CSV: metadata in comments, a header, one line for each row; each column of
@@ -39,7 +39,7 @@ pub fn csv(table: &Table, title: &str, about: &str) -> Result<Vec<u8>, ExportErr
         writeln!(lines, "# {key}: {value}").map_err(failed("CSV"))?;
     }
     let mut writer = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(lines);
-    for line in guarded(table) {
+    for line in escaped_lines(table) {
         writer.write_record(line).map_err(failed("CSV"))?;
     }
     writer.into_inner().map_err(failed("CSV"))

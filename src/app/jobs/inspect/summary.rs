@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::explain::diagnostics::MEASURES;
 use crate::model::io::atomic_file::Pending;
-use crate::model::io::csv_cell::word;
+use crate::model::io::csv_cell::escape_formula;
 use crate::model::trace::Trace;
 
 /// The table; it appears under its final name once [`finish`](Self::finish) is called.
@@ -69,7 +69,7 @@ fn header() -> Vec<String> {
 pub(super) fn cells(trace: &Trace, document: &Value, image: &str, probe: &str) -> Vec<String> {
     let (best, evidence) = (&trace.top[0], &trace.evidence);
     let some = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-    let named = |name: &str| word(name).into_owned();
+    let named = |name: &str| escape_formula(name).into_owned();
     let mut cells = vec![
         named(&trace.image),
         named(&trace.probe),

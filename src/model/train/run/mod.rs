@@ -42,7 +42,7 @@ use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
-use crate::model::io::csv_cell::word;
+use crate::model::io::csv_cell::escape_formula;
 use crate::model::io::{atomic_file, format_of, temporary};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::{self, Config};
@@ -345,7 +345,7 @@ impl Run {
         let percent = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.3}"));
         for outcome in outcomes {
             let record = [
-                word(&outcome.head).into_owned(),
+                escape_formula(&outcome.head).into_owned(),
                 outcome.seed.to_string(),
                 percent(outcome.best_accuracy()),
                 percent(outcome.last_accuracy()),
