@@ -565,8 +565,8 @@ fn an_evaluation_sums_up_its_images() {
     }
     assert_close("accuracy", found.accuracy, 25.0 * f64::from(right), 1e-9);
     assert_close("change", found.ablations[1].logit_change, change / 4.0, 1e-9);
-    let truth = found.truth.unwrap();
-    assert_close("share", truth.object_share.unwrap(), 1.0 / 12.0, 1e-12);
+    let found_object = found.localization.unwrap();
+    assert_close("share", found_object.object_share.unwrap(), 1.0 / 12.0, 1e-12);
     // Of a mask of one token, the share of the others whose weight is smaller.
     let aucs = [0, 1, 3].map(|i| {
         let image = images.images[i];
@@ -574,7 +574,7 @@ fn an_evaluation_sums_up_its_images() {
         let weights: Vec<f64> = readout::token_weight(&output).unwrap().iter().map(|w| w.abs()).collect();
         weights.iter().filter(|&&w| w < weights[i]).count() as f64 / (GRID.len() - 1) as f64
     });
-    assert_close("AUC", truth.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);
+    assert_close("AUC", found_object.weight_auc.unwrap(), aucs.iter().sum::<f64>() / 3.0, 1e-12);
     // Without ablations the accuracy is the same, and none is reported.
     let spec = MetricsSpec { ablations: None, ..spec };
     let (_, plain) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
@@ -584,7 +584,7 @@ fn an_evaluation_sums_up_its_images() {
     let regions: Vec<_> = regions.iter().map(|known| known.clone().or_else(|| Some(empty.clone()))).collect();
     let spec = MetricsSpec { regions: &regions, ..spec };
     let (_, same) = evaluation(&probe, Intervention::None, &cache, all, &images.classes, spec);
-    assert_eq!((same.masks, same.truth), (found.masks, found.truth));
+    assert_eq!((same.masks, same.localization), (found.masks, found.localization));
 }
 
 /// The curve heights of an evaluation are those of the removal curves of its images, computed one by one.

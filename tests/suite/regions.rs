@@ -4,7 +4,7 @@
 use serde_json::Value;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::{TokenValues, truth};
+use ssmprobe::model::explain::localization::{self, TokenValues};
 use ssmprobe::model::explain::readout::token_weight;
 use ssmprobe::model::explain::regions::{RegionMeasure, RegionMeasures};
 use ssmprobe::model::explain::{Question, explain};
@@ -77,7 +77,7 @@ fn regions_are_read_as_the_reference_reads_them() {
         }
         sweeps += usize::from(document["directions"].as_array().is_some_and(|all| all.len() > 1));
         // The object is the first region, with the numbers that `eval` reports of it.
-        let eval = truth(values, &known.object);
+        let eval = localization::measure(values, &known.object);
         let own = (found.object.weight_auc, found.object.evidence_auc);
         assert_eq!(own, (eval.weight_auc, eval.evidence_auc), "{name}");
     }

@@ -444,7 +444,7 @@ fn evaluate(run: &Run) {
             removals: removed(head, seed),
             last: Vec::new(),
             stability: Vec::new(),
-            truth: Some(localization::Truth {
+            localization: Some(localization::Localization {
                 weight_auc: auc,
                 evidence_auc: Some(0.6),
                 absolute_share: Some(0.25),
@@ -475,7 +475,7 @@ fn evaluate(run: &Run) {
     let last =
         ProbeMetrics { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
     let mut raster = probe("raster", 0, Vec::new(), None);
-    raster.metrics.truth = None;
+    raster.metrics.localization = None;
     let all = RunMetrics {
         probes: vec![
             probe("sinkhorn", 0, disturbed(0.0), Some(0.875)),
@@ -1103,13 +1103,13 @@ fn evaluations_of_another_day_are_kept() {
     again.metrics.ablations.clear();
     again.metrics.removals.clear();
     // As with a folder of masks that are of other images.
-    (again.metrics.masks, again.metrics.truth, again.metrics.regions) = (0, None, None);
+    (again.metrics.masks, again.metrics.localization, again.metrics.regions) = (0, None, None);
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
     assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     assert_eq!(all.probes[0].metrics.removals.len(), 2);
-    let regions = |metrics: &Metrics| (metrics.masks, metrics.truth, metrics.regions.clone());
+    let regions = |metrics: &Metrics| (metrics.masks, metrics.localization, metrics.regions.clone());
     let before = &source.evaluations.as_ref().unwrap().probes[0].metrics;
     assert_eq!(regions(&all.probes[0].metrics), regions(before));
     // Ablations of another file, or with other draws, are not merged.

@@ -10,7 +10,7 @@ use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::diagnostics::{MEASURES, kendall_tau, measure};
 use ssmprobe::model::explain::evidence::exact;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::localization::{TokenValues, truth, weight_auc};
+use ssmprobe::model::explain::localization::{self, TokenValues};
 use ssmprobe::model::explain::null_model::{
     MeanNull, NullBands, Untrained, untrained, untrained_mean, untrained_scores,
 };
@@ -348,7 +348,7 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         let (weight, exact) =
             (token_weight(&output), exact(&output, &tokens, &classifier, 0).expect("a linear head"));
         let values = TokenValues { weight: weight.as_deref(), evidence: Some(&exact.token) };
-        let found = truth(values, &cover);
+        let found = localization::measure(values, &cover);
         let parts = [
             ("weight_auc", found.weight_auc),
             ("evidence_auc", found.evidence_auc),
@@ -359,6 +359,6 @@ fn what_finds_an_object_is_judged_as_scikit_learn_judges_it() {
         for (key, value) in parts {
             assert_close(key, value.expect("a number"), number(&case[key]), 1e-6);
         }
-        assert_eq!(weight_auc(&output, &cover), found.weight_auc);
+        assert_eq!(localization::weight_auc(&output, &cover), found.weight_auc);
     }
 }

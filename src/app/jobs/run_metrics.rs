@@ -61,7 +61,7 @@ impl ProbeMetrics {
         }
         // Regions of other masks replace these; where none are known now, they stay.
         if new.masks == 0 {
-            (new.masks, new.truth, new.regions) = (older.masks, older.truth, older.regions);
+            (new.masks, new.localization, new.regions) = (older.masks, older.localization, older.regions);
         }
         add_others(&mut new.removals, older.removals, |heights| heights.mode);
         add_others(&mut new.last, older.last, |kept| kept.tokens);

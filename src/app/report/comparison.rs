@@ -6,7 +6,7 @@ use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::app::format::noun;
 use crate::model::explain::baselines::Anchor;
-use crate::model::explain::localization::Truth;
+use crate::model::explain::localization::Localization;
 use crate::model::probe::head::Tier;
 use crate::model::train::run::Variant;
 
@@ -20,7 +20,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
         let mut cells =
             vec![Cell::text(tiers::tier_and_rank(&variant.head).0), Cell::text(marked_title(variant))];
         cells.extend(source.accuracy_cells(&variant.name));
-        cells.extend(truth(source, &variant.name));
+        cells.extend(localization(source, &variant.name));
         cells
     });
     let floor = Cell::text(Tier::Floor.name());
@@ -41,17 +41,17 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table = Table { id: "main".to_owned(), title, columns, rows, notes: source.notes() };
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(choice_note(source, source.reported()));
-    table.notes.extend(truth_note(source, &variants));
+    table.notes.extend(localization_note(source, &variants));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
 }
 
 /// Localization of the object's mask (AUCs and shares of evidence), over seeds; empty without masks.
-fn truth(source: &Source, name: &str) -> [Cell; 4] {
-    let truths: Vec<Truth> = source.evaluated(name).filter_map(|e| e.metrics.truth).collect();
-    let over = |part: fn(&Truth) -> Option<f64>, scale: f64, digits| {
-        let values: Vec<f64> = truths.iter().filter_map(part).map(|value| scale * value).collect();
+fn localization(source: &Source, name: &str) -> [Cell; 4] {
+    let found: Vec<Localization> = source.evaluated(name).filter_map(|e| e.metrics.localization).collect();
+    let over = |part: fn(&Localization) -> Option<f64>, scale: f64, digits| {
+        let values: Vec<f64> = found.iter().filter_map(part).map(|value| scale * value).collect();
         Cell::over(&values, digits)
     };
     [
@@ -62,11 +62,11 @@ fn truth(source: &Source, name: &str) -> [Cell; 4] {
     ]
 }
 
-/// What the columns of [`truth`] mean, if one of the variants has any.
-fn truth_note(source: &Source, variants: &[&Variant]) -> Option<String> {
+/// What the columns of [`localization`] mean, if one of the variants has any.
+fn localization_note(source: &Source, variants: &[&Variant]) -> Option<String> {
     let mut evaluated = variants.iter().flat_map(|variant| source.evaluated(&variant.name));
-    let metrics = &evaluated.find(|probe| probe.metrics.truth.is_some())?.metrics;
-    let share = metrics.truth.and_then(|truth| truth.object_share)?;
+    let metrics = &evaluated.find(|probe| probe.metrics.localization.is_some())?.metrics;
+    let share = metrics.localization.and_then(|found| found.object_share)?;
     Some(format!(
         "Object found: ROC AUC with which |token weight|, and the exact evidence for the image's true class, find the \
          object's tokens by its mask, mean over {} {}, at the best epoch; 0.5 is chance. Evidence on the object: chance \

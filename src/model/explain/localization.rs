@@ -26,7 +26,7 @@ pub struct TokenValues<'a> {
 
 /// Localization measures of one image; each is absent if the head does not have the quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Truth {
+pub struct Localization {
     /// ROC AUC of the absolute token weights.
     pub weight_auc: Option<f64>,
     /// ROC AUC of the evidence for the image's own class.
@@ -52,7 +52,7 @@ pub(super) fn auc_of_weights(weight: &[f64], inside: &[bool]) -> Option<f64> {
 }
 
 /// All localization measures of one image.
-pub fn truth(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64]) -> Truth {
+pub fn measure(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64]) -> Localization {
     let inside = members(cover);
     let share = |part: fn(f64) -> f64| {
         let values: Vec<f64> = evidence?.iter().map(|&e| part(e)).collect();
@@ -60,7 +60,7 @@ pub fn truth(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64]) -
         let covered: f64 = values.iter().zip(cover).map(|(e, c)| e * c).sum();
         (all > 0.0).then_some(covered / all)
     };
-    Truth {
+    Localization {
         weight_auc: weight.and_then(|weight| auc_of_weights(weight, &inside)),
         evidence_auc: evidence.and_then(|evidence| roc_auc(evidence, &inside)),
         absolute_share: share(f64::abs),
@@ -70,9 +70,9 @@ pub fn truth(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64]) -
 }
 
 /// Mean over images, of each measure over the images that have it.
-pub fn mean(images: &[Truth]) -> Truth {
-    let mean = |part: fn(&Truth) -> Option<f64>| stats::mean(images.iter().filter_map(part));
-    Truth {
+pub fn mean(images: &[Localization]) -> Localization {
+    let mean = |part: fn(&Localization) -> Option<f64>| stats::mean(images.iter().filter_map(part));
+    Localization {
         weight_auc: mean(|t| t.weight_auc),
         evidence_auc: mean(|t| t.evidence_auc),
         absolute_share: mean(|t| t.absolute_share),
@@ -86,8 +86,8 @@ mod tests {
     use super::*;
     #[test]
     fn a_mean_is_over_the_images_that_have_the_measure() {
-        let none = truth(TokenValues { weight: None, evidence: None }, &[1.0, 0.5]);
-        assert_eq!(none, Truth { object_share: Some(0.75), ..Truth::default() });
-        assert_eq!(mean(&[Truth { weight_auc: Some(1.0), ..none }, none]).weight_auc, Some(1.0));
+        let none = measure(TokenValues { weight: None, evidence: None }, &[1.0, 0.5]);
+        assert_eq!(none, Localization { object_share: Some(0.75), ..Localization::default() });
+        assert_eq!(mean(&[Localization { weight_auc: Some(1.0), ..none }, none]).weight_auc, Some(1.0));
     }
 }

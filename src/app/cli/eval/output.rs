@@ -55,7 +55,8 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> Stri
     if probes.iter().any(|probe| !probe.metrics.ablations.is_empty()) {
         notes.push("Disturbed orders: at evaluation only, nothing was retrained".to_owned());
     }
-    let known = |probe: &EvaluatedProbe| Some((probe.metrics.masks, probe.metrics.truth?.object_share?));
+    let known =
+        |probe: &EvaluatedProbe| Some((probe.metrics.masks, probe.metrics.localization?.object_share?));
     if let Some((masks, share)) = probes.iter().find_map(known) {
         let images = counted(masks, "image", "images");
         notes.push(format!("{images} with a known object, which covers {:.1} % on average", 100.0 * share));
@@ -87,11 +88,11 @@ fn row(name: String, metrics: &Metrics, kept: &[usize]) -> Row {
         let outcome = metrics.ablations.iter().find(|outcome| outcome.ablation == *ablation);
         cells.push(Cell::maybe(outcome.map(|outcome| outcome.accuracy), 2));
     }
-    let truth = metrics.truth.unwrap_or_default();
-    cells.push(Cell::maybe(truth.weight_auc, 3));
-    cells.push(Cell::maybe(truth.evidence_auc, 3));
-    cells.push(Cell::maybe(truth.absolute_share.map(|share| 100.0 * share), 1));
-    cells.push(Cell::maybe(truth.positive_share.map(|share| 100.0 * share), 1));
+    let found = metrics.localization.unwrap_or_default();
+    cells.push(Cell::maybe(found.weight_auc, 3));
+    cells.push(Cell::maybe(found.evidence_auc, 3));
+    cells.push(Cell::maybe(found.absolute_share.map(|share| 100.0 * share), 1));
+    cells.push(Cell::maybe(found.positive_share.map(|share| 100.0 * share), 1));
     for tokens in kept {
         let own = metrics.last.iter().find(|kept| kept.tokens == *tokens);
         cells.push(Cell::maybe(own.map(|kept| kept.accuracy), 2));

@@ -24,7 +24,7 @@ use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
-use crate::model::explain::localization::{TokenValues, truth};
+use crate::model::explain::localization::{self, TokenValues};
 use crate::model::explain::null_model::{Band, MeanNull, Null, NullBands, untrained_mean};
 use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
@@ -197,8 +197,9 @@ impl<'a> Evaluator<'a> {
         let metrics = own.zip(self.metrics.as_ref()).map(|(class, spec)| {
             // An object that covers no patch, of an empty mask or outside the crop, could not be found.
             let covers = |regions: &&Regions| regions.object.iter().any(|&cover| cover > 0.0);
-            let truth = own_regions.filter(covers).map(|regions| truth(values(), &regions.object));
-            ImageMetrics::new(&reading, logits, class, spec, truth).map(Box::new)
+            let localization =
+                own_regions.filter(covers).map(|regions| localization::measure(values(), &regions.object));
+            ImageMetrics::new(&reading, logits, class, spec, localization).map(Box::new)
         });
         let without_encoder = self.removes().filter(|spec| !spec.needs_encoder());
         let removals =

@@ -11,7 +11,7 @@ use super::stability::StabilitySummary;
 use crate::model::explain::ablation::{self, Ablation};
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError};
-use crate::model::explain::localization::{self, Truth};
+use crate::model::explain::localization::{self, Localization};
 use crate::model::explain::removal::RemovalSpec;
 use crate::model::regions::Regions;
 use crate::model::stats::argmax;
@@ -74,7 +74,8 @@ pub struct Metrics {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stability: Vec<StabilitySummary>,
     /// Localization measures, means over the images in which a known object covers a patch.
-    pub truth: Option<Truth>,
+    #[serde(rename = "truth")]
+    pub localization: Option<Localization>,
     /// Number of these images.
     pub masks: usize,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.
@@ -119,18 +120,19 @@ pub(super) struct ImageMetrics {
     /// The same for each number of last tokens.
     #[serde(default)]
     last: Vec<(usize, bool, f64)>,
-    truth: Option<Truth>,
+    #[serde(rename = "truth")]
+    localization: Option<Localization>,
 }
 
 impl ImageMetrics {
-    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`, and `truth` if its object is
-    /// known.
+    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`, and `localization` if its
+    /// object is known.
     pub(super) fn new(
         reading: &ImageReading<'_>,
         logits: Vec<f64>,
         class: usize,
         spec: &MetricsSpec<'_>,
-        truth: Option<Truth>,
+        localization: Option<Localization>,
     ) -> Result<Self, InterventionError> {
         let last = |&tokens_kept: &usize| {
             let logits = reading.reordered(Intervention::Last(tokens_kept)).ok()?.logits();
@@ -143,7 +145,7 @@ impl ImageMetrics {
         };
         let way =
             |(ablation, logits): (Ablation, Vec<f64>)| (ablation, argmax(&logits) == class, logits[class]);
-        Ok(Self { ways: ways.into_iter().map(way).collect(), last, truth })
+        Ok(Self { ways: ways.into_iter().map(way).collect(), last, localization })
     }
 }
 
@@ -166,14 +168,14 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
         LastTokens { tokens, accuracy, logit_change }
     };
     let last = images[0].last.iter().enumerate().map(last).collect();
-    let truths: Vec<Truth> = images.iter().filter_map(|image| image.truth).collect();
+    let found: Vec<Localization> = images.iter().filter_map(|image| image.localization).collect();
     Metrics {
         images: images.len(),
         accuracy: outcomes[0].accuracy,
         ablations: if ablations { outcomes } else { Vec::new() },
         last,
-        truth: (!truths.is_empty()).then(|| localization::mean(&truths)),
-        masks: truths.len(),
+        localization: (!found.is_empty()).then(|| localization::mean(&found)),
+        masks: found.len(),
         ..Metrics::default()
     }
 }
