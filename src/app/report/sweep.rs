@@ -48,7 +48,7 @@ pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
 fn settings(variant: &Variant) -> Option<Vec<(&str, &str)>> {
     let settings = variant_name::settings(&variant.name);
     // Layers and learning rates alone have a table of their own ([`super::rates`]).
-    settings.iter().any(|(field, _)| !["layer", "rate"].contains(field)).then_some(settings)
+    settings.iter().any(|(field, _)| !variant_name::is_axis(field)).then_some(settings)
 }
 
 /// Accuracy by number of S4 states: one table per swept head.

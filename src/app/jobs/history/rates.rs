@@ -9,16 +9,10 @@ use crate::viz::figures::rates::{INFO, RateCell, RateGrid, RatesPlot};
 
 /// Splits a variant's name into head with its other settings, layer and rate; `None` if it has neither of these.
 fn parse(name: &str) -> Option<[String; 3]> {
-    let (mut others, mut layer, mut rate) = (Vec::new(), "", "");
-    for (field, value) in variant_name::settings(name) {
-        match field {
-            "layer" => layer = value,
-            "rate" => rate = value,
-            _ => others.push(format!("{field}={value}")),
-        }
-    }
-    let head = variant_name::with_settings(variant_name::head(name), &others);
-    (!layer.is_empty() || !rate.is_empty()).then(|| [head, layer.to_owned(), rate.to_owned()])
+    let [own, axes] = variant_name::head_and_axes(name);
+    let value = |axis: &str| axes.iter().find(|(field, _)| *field == axis).map_or("", |(_, value)| value);
+    let head = variant_name::with_settings(variant_name::head(name), own);
+    (!axes.is_empty()).then(|| [head, value("layer").to_owned(), value("rate").to_owned()])
 }
 
 impl TrainHistory {

@@ -15,28 +15,15 @@ struct Setting<'a> {
     value: f64,
 }
 
-impl Setting<'_> {
-    fn is_axis(&self) -> bool {
-        is_axis(self.field)
-    }
-}
-
-/// Whether a setting is one of a run's axes, which have a figure of their own.
-fn is_axis(field: &str) -> bool {
-    field == "layer" || field == "rate"
-}
-
 fn parse(name: &str) -> Option<Setting<'_>> {
     let head = variant_name::head(name);
-    let (axes, others): (Vec<_>, Vec<_>) =
-        variant_name::settings(name).into_iter().partition(|(field, _)| is_axis(field));
-    let (field, value, beside) = match (&others[..], &axes[..]) {
+    let [own, axes] = variant_name::head_and_axes(name);
+    let (field, value, beside) = match (&own[..], &axes[..]) {
         ([(field, value)], axes) => (*field, *value, axes),
         ([], [(field, value)]) => (*field, *value, &[][..]),
         _ => return None,
     };
-    let beside: Vec<_> = beside.iter().map(|(field, value)| format!("{field}={value}")).collect();
-    let line = variant_name::with_settings(head, &beside);
+    let line = variant_name::with_settings(head, beside.iter().copied());
     let value = value.parse().ok().filter(|value: &f64| value.is_finite())?;
     Some(Setting { head, line, field, value })
 }
@@ -61,7 +48,8 @@ impl TrainHistory {
         let known: Vec<(&Self, &String, Score, Setting<'_>)> =
             runs.iter().copied().flat_map(of_run).collect();
         let mut settings = known.iter().map(|(.., setting)| setting);
-        let first = settings.clone().find(|setting| !setting.is_axis()).or_else(|| settings.next());
+        let is_own = |setting: &&Setting<'_>| !variant_name::is_axis(setting.field);
+        let first = settings.clone().find(is_own).or_else(|| settings.next());
         let field = first.map_or("", |setting| setting.field);
         let mut lines = Vec::<SettingLine>::new();
         for (run, variant, score, setting) in known.iter().filter(|(.., setting)| setting.field == field) {

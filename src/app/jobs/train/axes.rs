@@ -48,9 +48,9 @@ fn once<T: PartialEq + Display>(flag: &'static str, values: &[T]) -> Result<(), 
 }
 
 fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
-    let layer = layer.map(|layer| format!("layer={layer}"));
-    let rate = rate.map(|rate| format!("rate={rate}"));
-    variant_name::with_settings(head, &layer.into_iter().chain(rate).collect::<Vec<_>>())
+    let layer = layer.map(|layer| ("layer", layer.to_string()));
+    let rate = rate.map(|rate| ("rate", rate.to_string()));
+    variant_name::with_settings(head, layer.into_iter().chain(rate))
 }
 
 /// Refuses to select among layers or rates on the test images.

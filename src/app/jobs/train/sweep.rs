@@ -84,8 +84,7 @@ pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>
             return Err(wrong(heads::without([kind].into_iter(), field)));
         }
         kind.build(&config).map_err(|error| wrong(error.to_string()))?;
-        let pairs = chosen.iter().map(|(field, value)| format!("{field}={}", word(value)));
-        let name = variant_name::with_settings(id, &pairs.collect::<Vec<_>>());
+        let name = variant_name::with_settings(id, chosen.iter().map(|(field, value)| (field, word(value))));
         Ok(Variant::new(name, id, config))
     };
     (0..count).map(variant).collect()
