@@ -67,7 +67,7 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     let wanted = ExtractOptions::new(folder.clone(), tokens);
     let plan = Plan::new(wanted, &dataset).expect("a plan");
     assert_eq!((plan.done, plan.bytes), (36, 36 * 16 * 24 * 2));
-    let cache = TokenCache::find(&desk.path("cache"), &plan.source).expect("readable").expect("there");
+    let cache = TokenCache::find(&desk.path("cache"), plan.source()).expect("readable").expect("there");
     assert!(cache.cls(&[0]).is_none() && cache.tokens(0).cls.is_none());
 
     let events = lines(&done(&mut desk.eval("kept", &["--anchors", "--json"])));

@@ -82,7 +82,7 @@ impl Extract {
             Stage::cut("tokens", words.clone(), tasks.min(plan.images.div_ceil(SHARD).max(1))),
             Stage::single(JOIN, words),
         ];
-        let folder = plan.root.join(format!("tasks-{}", plan.source.key()));
+        let folder = plan.root.join(format!("tasks-{}", plan.source().key()));
         jobs::submit(&folder, place, &self.submit, stages, self.json)
     }
 }

@@ -96,7 +96,7 @@ impl Desk {
         }
         let plan = desk.plan();
         let mut writer =
-            Writer::open(&desk.path("tokens"), plan.source.clone(), plan.images).expect("a cache");
+            Writer::open(&desk.path("tokens"), plan.source().clone(), plan.images).expect("a cache");
         for image in 0..plan.images {
             writer.push(Some(change(image, desk.tokens(image))), None).expect("room");
         }

@@ -77,7 +77,7 @@ impl SplitTokens {
 
     /// The digest of the tokens that are on disk now, and of what they were computed from; `None` unless all are on record.
     fn digest(&self) -> Option<String> {
-        let Plan { root, source, images, .. } = &self.plan;
+        let (Plan { root, images, .. }, source) = (&self.plan, self.plan.source());
         tokens_digest(root, source, *images).and_then(|tokens| digest(&(source, tokens)))
     }
 
@@ -150,7 +150,7 @@ impl SplitTokens {
         }
         if self.loaded.is_none() {
             let Some(tokens) = self.digest() else { return Ok(None) };
-            let cache = TokenCache::find(&self.plan.root, &self.plan.source);
+            let cache = TokenCache::find(&self.plan.root, self.plan.source());
             let Ok(Some(cache)) = cache else { return Ok(None) };
             self.load(engine, spec, (cache, Some(tokens)), reporter)?;
         }

@@ -102,9 +102,7 @@ pub struct Plan {
     pub root: PathBuf,
     preprocessor: Preprocessor,
     layers: usize,
-    /// Everything the tokens depend on, which is the cache's key; with several layers, the key of the first.
-    pub source: TokenKey,
-    /// The keys of all layers, in the order of the request.
+    /// Everything the tokens depend on, for each layer in the order of the request: the keys of the caches.
     sources: Vec<TokenKey>,
     /// What the tokens depend on besides the weights, from the backbone's `config.json`.
     config: String,
@@ -133,7 +131,7 @@ impl Plan {
     pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
         let (name, images) = (dataset.name.clone(), dataset.samples.len());
         let plan = self.with_dataset(&dataset_key(dataset));
-        let TokenKey { precision, .. } = plan.source;
+        let precision = plan.source().precision;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
         let cached = |source| Ok(plan.scan(source, Some(images))?.done());
@@ -151,7 +149,7 @@ impl Plan {
     /// The same plan with `dataset`, a hash of its samples, in its cache keys.
     fn with_dataset(&self, dataset: &str) -> Self {
         let key = |source: &TokenKey| TokenKey { dataset: dataset.to_owned(), ..source.clone() };
-        Self { source: key(&self.source), sources: self.sources.iter().map(key).collect(), ..self.clone() }
+        Self { sources: self.sources.iter().map(key).collect(), ..self.clone() }
     }
 
     /// Plans an extraction from the backbone's configuration and hashes; no image is decoded.
@@ -183,7 +181,6 @@ impl Plan {
         if let Some(at) = (1..sources.len()).find(|&at| sources[..at].contains(&sources[at])) {
             return Err(ExtractError::SameLayer { layer: requested[at], layers: config.layers });
         }
-        let source = sources[0].clone();
         let backbone = BackboneMeta {
             id: backbone::id(folder),
             model_type: config.family.model_type.to_owned(),
@@ -198,7 +195,6 @@ impl Plan {
             root,
             preprocessor,
             layers: config.layers,
-            source,
             sources,
             config: config.key(),
             backbone,
@@ -213,6 +209,11 @@ impl Plan {
         .for_dataset(dataset)
     }
 
+    /// The key of the cache; with several layers, that of the first.
+    pub fn source(&self) -> &TokenKey {
+        &self.sources[0]
+    }
+
     /// Whether all tokens are cached already.
     pub fn complete(&self) -> bool {
         self.done == self.images
@@ -221,7 +222,7 @@ impl Plan {
     /// What is to be said of images in both the training and the held-out part, by the digests beside the cached tokens;
     /// `None` if there are none.
     pub fn shared_images(&self, dataset: &Dataset) -> Option<String> {
-        shared_images(dataset, &image_digests(&self.root, &self.source, self.images))
+        shared_images(dataset, &image_digests(&self.root, self.source(), self.images))
     }
 
     /// The sizes that heads are built for: those of these tokens, and the classes of `dataset`.

@@ -92,7 +92,7 @@ impl Plan {
         Ok(Recompute {
             reader: self.open(device)?,
             samples: dataset.samples.clone().into(),
-            precision: self.source.precision,
+            precision: self.source().precision,
             grid: self.grid,
             part: batch(device),
             unreadable,

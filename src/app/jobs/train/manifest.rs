@@ -45,7 +45,7 @@ pub(super) fn manifest(
             unreadable,
         },
         // Settled from the settings, so that it is the same in every part of a training cut by heads.
-        tokens: TokenKey { layer: settled(first).name(), ..tokens.source.clone() },
+        tokens: TokenKey { layer: settled(first).name(), ..tokens.source().clone() },
         size: settings.tokens.token_spec.size,
         recompute: settings.recomputes(false),
         cache: std::path::absolute(&tokens.root).ok(),

@@ -127,7 +127,7 @@ pub fn run(
     token_source::allowed(plan, &token_plan, &parts, &dataset, &choice.device)?;
     if let Some((_, run)) = &before {
         let begun = &run.manifest.tokens;
-        if settings.tokens.verify && begun.dataset != token_plan.source.dataset {
+        if settings.tokens.verify && begun.dataset != token_plan.source().dataset {
             let mut tell = |event: extract::Event<'_>| tell(Event::Extract { event, dataset: &dataset });
             token_plan = token_plan.as_of(begun, &dataset, &mut tell)?.unwrap_or(token_plan);
         }

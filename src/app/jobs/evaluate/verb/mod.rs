@@ -130,7 +130,7 @@ impl Eval<'_> {
         let images = (dataset, &own_samples[..]);
         let regions = of_samples(engine, (&from, true), images, &preprocessor, cache.grid(), reporter)?;
         let (home, image_digests) = match flags.part.is_some() || flags.join.is_some() {
-            true => (flags.home()?, image_digests(&plan.root, &plan.source, plan.images)),
+            true => (flags.home()?, image_digests(&plan.root, plan.source(), plan.images)),
             false => (PathBuf::new(), Vec::new()),
         };
         let inputs = Inputs {

@@ -68,7 +68,7 @@ impl Inputs<'_> {
         let part_of = |part: Part| {
             let digest = digest.get_or_init(|| {
                 // Without the dataset's hash: the digest covers the images themselves, and the cache may hold more.
-                let tokens = TokenKey { dataset: String::new(), ..plan.source.clone() }.key();
+                let tokens = TokenKey { dataset: String::new(), ..plan.source().clone() }.key();
                 parts::question_digest(flags, (&file, &tokens), (set, image_seeds))
             });
             let range = part.range(samples.len());

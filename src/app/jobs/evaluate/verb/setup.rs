@@ -77,8 +77,8 @@ impl Eval<'_> {
         plan: &Plan,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Vec<Subject>> {
-        same_tokens(run, &plan.source)?;
-        if run.manifest.tokens.dataset != plan.source.dataset {
+        same_tokens(run, plan.source())?;
+        if run.manifest.tokens.dataset != plan.source().dataset {
             reporter.warn(format!(
                 "images have other sizes or times than when {} was trained; `ssmprobe train --resume --verify --out {}` \
                  says whether any was changed",
@@ -87,7 +87,7 @@ impl Eval<'_> {
             ));
         }
         let which = if self.flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        let reads = |subject: &Subject| subject.reads(run, &plan.source);
+        let reads = |subject: &Subject| subject.reads(run, plan.source());
         let (found, warning) = Subject::of_run(run, which)?;
         warning.into_iter().for_each(|warning| reporter.warn(warning));
         Ok(found.into_iter().filter(reads).collect())
@@ -143,7 +143,7 @@ impl Eval<'_> {
 
     /// Warns of every probe that was trained on other tokens.
     fn warn(&self, plan: &Plan, options: &ExtractOptions, reporter: &mut dyn Reporter) {
-        let TokenKey { weights, preprocessing, .. } = &plan.source;
+        let TokenKey { weights, preprocessing, .. } = plan.source();
         let own = (weights.as_str(), plan.backbone.config.as_deref());
         let token_spec = plan.settled(&options.tokens.token_spec);
         for (path, probe) in self.flags.readable_probes() {
