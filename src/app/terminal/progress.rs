@@ -11,6 +11,7 @@ use crate::app::jobs;
 use crate::app::jobs::extract::{self, Line, Messages, Spent};
 use crate::app::rate::Pace;
 use crate::app::terminal::stdout::say;
+use crate::model::data::Dataset;
 use crate::model::io::escape::{shown, shown_line};
 use crate::model::train::HeadTrainer;
 
@@ -60,15 +61,15 @@ impl Display {
         let _ = self.bar.suspend(|| stdout::line(line));
     }
 
-    /// Shows an event of token extraction; `name` gives the name of a sample.
-    pub fn extract(&mut self, event: &extract::Event, name: impl Fn(usize) -> String) {
+    /// Shows an event of the extraction of a dataset's tokens.
+    pub fn extract(&mut self, event: &extract::Event, dataset: &Dataset) {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
             extract::Event::Done(spent) => self.say(&waiting_times(spent)),
             extract::Event::Looked(progress) => self.show("checking images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
             extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
-            other => match self.messages.line(other, name) {
+            other => match self.messages.line(other, dataset) {
                 Some(Line::Warning(text)) => self.say(&format!("warning: {text}")),
                 Some(Line::Note(text)) => self.say(&format!("note: {text}")),
                 Some(Line::End(text)) => {

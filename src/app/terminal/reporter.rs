@@ -41,7 +41,7 @@ impl Reporter for TerminalReporter {
     }
 
     fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
-        self.display.extract(event, |sample| dataset.samples[sample].source.name());
+        self.display.extract(event, dataset);
     }
 
     fn cancel(&self) -> &Cancel {

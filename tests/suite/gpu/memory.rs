@@ -51,7 +51,7 @@ fn an_extraction_says_that_memory_ran_out_and_goes_on() {
         let (mut said, mut words) = (Vec::new(), Messages::default());
         let taken = plan.run(&dataset, &gpu, &mut |event| {
             if let (Event::OutOfMemory { .. }, Some(Line::Note(line))) =
-                (&event, words.line(&event, |_| String::new()))
+                (&event, words.line(&event, &dataset))
             {
                 said.push(line);
             }

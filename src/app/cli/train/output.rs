@@ -41,7 +41,7 @@ impl TrainArgs {
                 });
             }
             Event::Extract { event, dataset } => {
-                display.extract(event, |sample| dataset.samples[sample].source.name());
+                display.extract(event, dataset);
                 if let crate::app::jobs::extract::Event::Unreadable { sample, why } = event {
                     let image = dataset.samples[*sample].source.name();
                     self.print_json(display, || json!({"event": "unreadable", "image": image, "error": why}));

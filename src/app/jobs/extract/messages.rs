@@ -27,8 +27,9 @@ pub enum Line {
 }
 
 impl Messages {
-    /// The message for an event, if it needs one; `name` gives the name of a sample.
-    pub fn line(&mut self, event: &Event<'_>, name: impl Fn(usize) -> String) -> Option<Line> {
+    /// The message for an event of the extraction of `dataset`, if it needs one.
+    pub fn line(&mut self, event: &Event<'_>, dataset: &Dataset) -> Option<Line> {
+        let name = |sample: usize| dataset.samples[sample].source.name();
         Some(match event {
             Event::Damaged(damage) => {
                 Line::Warning(format!("{damage}; the tokens of its images are extracted again"))
@@ -83,7 +84,7 @@ impl Messages {
 
     /// Reports an event that needs a message as a warning, any other as progress.
     pub fn tell(&mut self, reporter: &mut dyn Reporter, event: &Event<'_>, dataset: &Dataset) {
-        match self.line(event, |sample| dataset.samples[sample].source.name()) {
+        match self.line(event, dataset) {
             Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => reporter.warn(text),
             None => tell_extract(reporter, event),
         }
@@ -116,13 +117,19 @@ pub fn out_of_memory(images: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::data::{Sample, Source, Split};
 
     #[test]
     fn of_many_changed_images_some_are_named_and_all_counted() {
         let said = |count: usize| {
-            let samples: Vec<usize> = (0..count).collect();
-            let line = Messages::default()
-                .line(&Event::Changed { samples: &samples }, |sample| format!("{sample}.png"));
+            let changed: Vec<usize> = (0..count).collect();
+            let sample = |number: &usize| Sample {
+                source: Source::File(format!("{number}.png").into()),
+                class: 0,
+                split: Split::Train,
+            };
+            let dataset = Dataset { samples: changed.iter().map(sample).collect(), ..Dataset::default() };
+            let line = Messages::default().line(&Event::Changed { samples: &changed }, &dataset);
             let Some(Line::Warning(text)) = line else { panic!("no warning") };
             text
         };
