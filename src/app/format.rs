@@ -27,6 +27,11 @@ pub fn file_name(path: &Path) -> String {
     name(path).or_else(of_folder).unwrap_or_else(|| path.display().to_string())
 }
 
+/// The file name of a path without its extension.
+pub fn file_stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// `name`, or the first of `name-2`, `name-3`... that is not `taken`.
 pub fn distinct(name: &str, mut taken: impl FnMut(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));

@@ -12,6 +12,7 @@ use super::info::{BackboneInfo, ProbeInfo};
 use super::token_memory::TokenMemory;
 use super::tokens::{TokenReader, preprocessor};
 use super::{BackboneId, BackboneOptions, ExplainSettings, JobError, ProbeId, Reporter};
+use crate::app::format::file_stem;
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::annotations::Annotations;
@@ -117,7 +118,7 @@ pub(super) fn not_open() -> UserError {
 impl LoadedProbe {
     /// Its file name without the extension.
     pub(super) fn name(&self) -> String {
-        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        file_stem(&self.path)
     }
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::app::cli;
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
-use crate::app::format::shell_word;
+use crate::app::format::{file_stem, shell_word};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::value_parser::whole_number;
@@ -69,7 +69,7 @@ impl Results {
         }
 
         for (number, image) in images.iter().enumerate() {
-            let stem = image.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let stem = file_stem(image);
             let trace = |head: &str| text(&out.join(&stem).join(format!("{head}.trace.json")));
             let mut compare = words(&["figures", "--width", "174"]);
             for head in COMPARED {

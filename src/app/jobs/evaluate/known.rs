@@ -13,6 +13,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use super::{EvalProbe, EvalRequest, answer_file};
+use crate::app::format::file_stem;
 use crate::app::jobs::ExplainSettings;
 use crate::app::jobs::engine::Engine;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
@@ -72,8 +73,7 @@ pub(super) fn file(
 /// The files that may answer in place of `file`, those used last first: with removal curves it alone, and without any with the same
 /// inputs, as curves only add columns.
 pub(super) fn candidates(file: &Path) -> Vec<PathBuf> {
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    by_use(file.parent().unwrap_or(file), &name).into_iter().map(|(.., path)| path).collect()
+    by_use(file.parent().unwrap_or(file), &file_stem(file)).into_iter().map(|(.., path)| path).collect()
 }
 
 /// SHA-256 of plain data; `None` if it contains a path that is not Unicode.
@@ -85,7 +85,7 @@ pub(super) fn digest(value: &impl Serialize) -> Option<String> {
 
 /// What a file answers: its own name, so that no other is taken for it, and the digests of tokens and regions.
 fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
-    format!("{} {tokens} {regions}", path.file_stem().unwrap_or_default().display())
+    format!("{} {tokens} {regions}", file_stem(path))
 }
 
 /// The evaluation in a file, marked as used now; `None` if it is damaged, or of other images, or of tokens or regions with other

@@ -31,7 +31,7 @@ use super::result_file::ResultFile;
 use super::stability::left_out;
 use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
 use super::{Cancel, JobError, Reporter, Sink};
-use crate::app::format::file_name;
+use crate::app::format::{file_name, file_stem};
 use crate::app::user_error::{Usage, lines};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
@@ -66,7 +66,7 @@ struct Loaded {
 impl Loaded {
     /// The name of its file, without the extension.
     fn name(&self) -> String {
-        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        file_stem(&self.path)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::app::format::counted;
+use crate::app::format::{counted, file_stem};
 use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
 use crate::app::user_error::Usage;
@@ -74,7 +74,7 @@ impl Subject {
     pub fn name(&self) -> String {
         match &self.of {
             Some((head, seed, _)) => format!("{head}, seed {seed}"),
-            None => self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            None => file_stem(&self.path),
         }
     }
 }
