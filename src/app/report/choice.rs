@@ -15,14 +15,16 @@ pub(super) const CHOICE_NOTE: &str = "Layer and rate: those with the highest mea
 impl Source {
     /// The trained variants that are not points of a sweep or grid: those without `[field=value]` in their names.
     pub fn standalone(&self) -> impl Iterator<Item = &Variant> {
-        let trained = |name: &str| self.outcomes_of(name).next().is_some();
-        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && trained(&v.name))
+        self.unbracketed().filter(move |variant| self.is_trained(variant))
     }
 
     /// The variants without an outcome yet, but for points of a sweep or grid.
     pub fn untrained(&self) -> impl Iterator<Item = &Variant> {
-        let trained = |name: &str| self.outcomes_of(name).next().is_some();
-        self.run.manifest.heads.iter().filter(move |v| !v.name.contains('[') && !trained(&v.name))
+        self.unbracketed().filter(move |variant| !self.is_trained(variant))
+    }
+
+    fn unbracketed(&self) -> impl Iterator<Item = &Variant> {
+        self.run.manifest.heads.iter().filter(|variant| !variant.name.contains('['))
     }
 
     /// The variants that are tested against one another: the [standalone](Self::standalone) ones and, of each head trained at

@@ -322,6 +322,11 @@ impl Source {
         self.outcomes.iter().filter(move |outcome| outcome.head == name)
     }
 
+    /// Whether a variant has an outcome.
+    fn is_trained(&self, variant: &Variant) -> bool {
+        self.outcomes_of(&variant.name).next().is_some()
+    }
+
     /// Test accuracies of the variant `name` in percent, one per seed that has finished an epoch.
     pub fn accuracies(&self, name: &str, which: ProbeCheckpoint) -> Vec<f64> {
         let accuracy = |outcome: &Outcome| match which {

@@ -39,7 +39,7 @@ pub fn swept_heads(source: &Source) -> IndexSet<&str> {
 pub fn points<'a>(source: &'a Source, head: &str) -> Vec<Point<'a>> {
     let variants = source.run.manifest.heads.iter().filter(|variant| variant.head == head);
     variants
-        .filter(|variant| source.outcomes_of(&variant.name).next().is_some())
+        .filter(|variant| source.is_trained(variant))
         .filter_map(|variant| Some(Point { variant, settings: settings(variant)? }))
         .collect()
 }
@@ -79,9 +79,8 @@ fn tables_of(source: &Source, wanted: &dyn Fn(&[&str]) -> bool) -> Vec<Table> {
 
 fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Table {
     let heads = source.run.manifest.heads.iter();
-    let is_trained = |variant: &&Variant| source.outcomes_of(&variant.name).next().is_some();
-    let plain: Vec<&Variant> =
-        heads.filter(|variant| settings(variant).is_none()).filter(is_trained).collect();
+    let is_plain = |variant: &&Variant| settings(variant).is_none() && source.is_trained(variant);
+    let plain: Vec<&Variant> = heads.filter(is_plain).collect();
     let row = |point: &&Point| {
         let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
         let of_axes = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
