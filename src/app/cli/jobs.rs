@@ -14,7 +14,7 @@ use crate::app::jobs::tasks::{PlannedStage, plan_file};
 use crate::app::paths;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, held, query_interval, states, summary, tail};
-use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, hand_in, join, local};
+use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, join, local, submission};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
 use crate::app::terminal::{interrupt, stdout};
@@ -99,12 +99,12 @@ impl Jobs {
                 say!("nothing to cancel: all tasks are done");
                 return Ok(ExitCode::SUCCESS);
             }
-            hand_in::end(&plan)?;
+            submission::cancel(&plan)?;
             say!("cancelled; `ssmprobe jobs {} --retry` continues", shell_path(&folder));
             return Ok(ExitCode::SUCCESS);
         }
         if self.retry {
-            match hand_in::again(&mut plan) {
+            match submission::retry(&mut plan) {
                 Ok(0) => say!("nothing to submit"),
                 Ok(tasks) => say!("submitted {}", counted(tasks, "task", "tasks")),
                 Err(error) if self.wait && rest_follows(&plan, &error) => say!("note: {error:#}"),
@@ -148,7 +148,7 @@ pub fn submit(
         }
         return Ok(ExitCode::SUCCESS);
     }
-    match hand_in::all(&mut plan) {
+    match submission::submit_all(&mut plan) {
         Err(error) if flags.wait && rest_follows(&plan, &error) => say!("note: {error:#}"),
         submitted => {
             submitted?;
@@ -276,10 +276,10 @@ impl Watch {
 
     /// Submits what Slurm takes now; each attempt in a row at which it takes nothing doubles the delay.
     fn submit(&mut self, plan: &mut Plan, tasks: &[(Task, State)]) -> anyhow::Result<()> {
-        let before = plan.handed_in.len();
-        self.submit_delay = match hand_in::rest(plan, tasks) {
+        let before = plan.submitted.len();
+        self.submit_delay = match submission::submit_rest(plan, tasks) {
             Err(error) if rest_follows(plan, &error) => {
-                let last = self.submit_delay.filter(|_| plan.handed_in.len() == before);
+                let last = self.submit_delay.filter(|_| plan.submitted.len() == before);
                 let [first, longest] = SUBMIT_DELAYS;
                 let delay = last.map_or(first, |(_, delay)| longest.min(2 * delay));
                 Some((Instant::now(), delay))
@@ -310,7 +310,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 /// Whether Slurm has ever accepted tasks, and refuses others because its limit is reached: while waiting, the rest is submitted
 /// as it takes it.
 fn rest_follows(plan: &Plan, error: &anyhow::Error) -> bool {
-    !plan.handed_in.is_empty() && error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
+    !plan.submitted.is_empty() && error.downcast_ref::<SlurmError>().is_some_and(SlurmError::is_limit)
 }
 
 /// Prints a line for each folder with tasks: in the current folder and in the one for the window's runs.

@@ -16,13 +16,13 @@
 //! With several backbones each has its own chain of stages, whose result is a folder below; its parts lie in `tasks` there.
 
 mod flags;
-pub mod hand_in;
 pub mod join;
 pub mod local;
 pub mod plan;
 pub mod script;
 pub mod slurm;
 pub mod status;
+pub mod submission;
 
 pub use flags::{SlurmFlags, SubmitFlags, SubmitTarget};
 pub use plan::{Plan, Stage, Task};

@@ -43,8 +43,8 @@ pub struct Plan {
     /// The stages; each depends on the one before it in its chain.
     pub stages: Vec<Stage>,
     /// The arrays that were submitted to Slurm, in order.
-    #[serde(default)]
-    pub handed_in: Vec<Array>,
+    #[serde(default, rename = "handed_in")] // as plan files have it
+    pub submitted: Vec<Array>,
 }
 
 /// Tasks that depend on nothing but the stage before.
@@ -139,9 +139,9 @@ impl Plan {
             SubmitTarget::Slurm => slurm::largest_array(),
             SubmitTarget::Local => usize::MAX,
         };
-        let (format, handed_in) = (Format, Vec::new());
+        let (format, submitted) = (Format, Vec::new());
         let plan =
-            Self { format, folder, program, directory, place, slurm, largest_array, stages, handed_in };
+            Self { format, folder, program, directory, place, slurm, largest_array, stages, submitted };
         let refused = |found| Usage(format!("{}: {found}; choose fewer with --tasks", plan.folder.display()));
         plan.check().map_err(refused)?;
         Ok(plan)
@@ -190,7 +190,7 @@ impl Plan {
         {
             return Err(format!("`{out}` is not a folder name"));
         }
-        if let Some(array) = self.handed_in.iter().find(|array| !slurm::is_job(&array.id)) {
+        if let Some(array) = self.submitted.iter().find(|array| !slurm::is_job(&array.id)) {
             return Err(format!("`{}` is not the number of a job of Slurm", array.id));
         }
         let tasks = self.stages.iter().fold(0_u64, |sum, stage| sum.saturating_add(stage.tasks() as u64));
@@ -204,7 +204,7 @@ impl Plan {
                 |task: &usize| stage.is_some_and(|stage| *task < stage.tasks() && *task >= array.before);
             array.tasks.iter().all(is_task)
         };
-        match has_tasks && self.handed_in.iter().all(is_valid) {
+        match has_tasks && self.submitted.iter().all(is_valid) {
             true => Ok(()),
             false => Err("its stages and arrays do not match".to_owned()),
         }
@@ -234,7 +234,7 @@ impl Plan {
 
     /// The array that a task was last submitted with.
     pub fn array(&self, task: Task) -> Option<&Array> {
-        self.handed_in.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
+        self.submitted.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
     }
 
     /// A task's number in the array it was submitted with, from 1; `None` if its stage is a single task.

@@ -30,7 +30,8 @@ const STOPPED: [i32; 3] = [130, 138, 143];
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum State {
     /// It was not submitted, or it was cancelled before it started.
-    NotHandedIn,
+    #[serde(rename = "not-handed-in")] // as documents of `jobs --json` have it
+    NotSubmitted,
     /// It waits in the queue.
     Waiting {
         /// Why, in Slurm's word; empty for a local task.
@@ -73,7 +74,7 @@ impl State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotHandedIn => f.write_str("not submitted"),
+            Self::NotSubmitted => f.write_str("not submitted"),
             Self::Waiting { reason } if reason.is_empty() || reason == "None" => f.write_str("waiting"),
             Self::Waiting { reason } => write!(f, "waiting ({reason})"),
             Self::Running { left } if left.is_empty() => f.write_str("running"),
@@ -93,7 +94,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         return Ok(plan.tasks().into_iter().map(|task| (task, State::Done)).collect());
     }
     let queue = match plan.place {
-        SubmitTarget::Slurm if !plan.handed_in.is_empty() => slurm::queue(&plan_file(&plan.folder))?,
+        SubmitTarget::Slurm if !plan.submitted.is_empty() => slurm::queue(&plan_file(&plan.folder))?,
         _ => Vec::new(),
     };
     let cancelled = plan.is_cancelled();
@@ -114,10 +115,10 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                 (None, true, true) => State::Running { left: String::new() },
                 (None, false, true) => State::Waiting { reason: String::new() },
                 (None, true, false) => State::Lost { why: None },
-                (None, false, false) => State::NotHandedIn,
+                (None, false, false) => State::NotSubmitted,
             },
             (code, SubmitTarget::Slurm) => {
-                let Some(array) = plan.array(task) else { return State::NotHandedIn };
+                let Some(array) = plan.array(task) else { return State::NotSubmitted };
                 let number = plan.number_in(array, task);
                 let queued = queue.iter().find(|queued| queued.id == array.id && queued.number == number);
                 match (queued, code) {
@@ -129,7 +130,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                     (Some(queued), _) => State::Waiting { reason: queued.reason.clone() },
                     (None, Some(code)) => ended(code),
                     // It was cancelled before it started.
-                    (None, None) if cancelled && !began(task) => State::NotHandedIn,
+                    (None, None) if cancelled && !began(task) => State::NotSubmitted,
                     (None, None) => State::Lost { why: None },
                 }
             }
@@ -143,7 +144,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     let may_start: Vec<bool> = (0..plan.stages.len()).map(dependencies_done).collect();
     for (task, state) in &mut states {
         if matches!(state, State::Lost { .. }) && !may_start[task.stage] {
-            *state = State::NotHandedIn;
+            *state = State::NotSubmitted;
         }
     }
     // Accounting is queried once, for lost tasks alone.
@@ -169,7 +170,7 @@ pub fn summary(all: &[(Task, State)]) -> String {
         State::Waiting { .. } => "waiting",
         State::Stopped => "stopped",
         State::Failed { .. } | State::Lost { .. } => "failed",
-        State::NotHandedIn => "not submitted",
+        State::NotSubmitted => "not submitted",
     };
     let count = |wanted: &str| all.iter().filter(|(_, state)| word(state) == wanted).count();
     let others = ["running", "waiting", "held", "stopped", "failed", "not submitted"];

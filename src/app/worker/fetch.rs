@@ -16,7 +16,7 @@ use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpe
 use crate::app::jobs::training::TrainEvent;
 use crate::app::jobs::{Cancel, Event, Fetch, JobId, Reporter as _, fetch};
 use crate::app::paths;
-use crate::app::submit::{Plan, hand_in};
+use crate::app::submit::{Plan, submission};
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::preprocess::Preprocessor;
@@ -76,7 +76,7 @@ pub(super) fn fetch(
             let backbone = fetch::backbone(&settings.backbone, events)?;
             let plan = TrainPlan::new(*settings, backbone)?;
             let out = plan.settings.out.clone().or_else(|| paths::run("run")).ok_or(TrainingError::NoOut)?;
-            hand_in::check_free(&out)?;
+            submission::check_free(&out)?;
             Ok(Kind::Train(Box::new(TrainSpec { plan, out, resume: false })))
         }),
         Fetch::Resume { folder: out, device, cache } => job.prepare(|events| {
@@ -99,10 +99,10 @@ pub(super) fn fetch(
             Ok(())
         }),
         Fetch::RetryTasks(folder) => job.follow(|events| {
-            events.training(TrainEvent::Retried(hand_in::again(&mut Plan::open(&folder)?)?));
+            events.training(TrainEvent::Retried(submission::retry(&mut Plan::open(&folder)?)?));
             Ok(())
         }),
-        Fetch::EndTasks(folder) => job.follow(|_| hand_in::end(&Plan::open(&folder)?)),
+        Fetch::EndTasks(folder) => job.follow(|_| submission::cancel(&Plan::open(&folder)?)),
         Fetch::Detached(request) => job.follow(|events| detached::run(&request, events, closing)),
     }
 }
@@ -142,7 +142,7 @@ impl FetchJob<'_> {
 fn plan(settings: TrainSettings, events: &mut JobEvents) -> anyhow::Result<Kind> {
     let backbone = fetch::backbone(&settings.backbone, events)?;
     let plan = TrainPlan::new(settings, backbone)?;
-    plan.settings.out.as_deref().map_or(Ok(()), hand_in::check_free)?;
+    plan.settings.out.as_deref().map_or(Ok(()), submission::check_free)?;
     let _turn = turn(events.cancel()).context("another plan is wanted by now")?;
     let (preflight, tokens, dataset) = train::preflight(&plan)?;
     if !events.cancel().is_cancelled() {

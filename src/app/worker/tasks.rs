@@ -31,7 +31,7 @@ pub(super) fn plan(request: &TrainCommand) -> anyhow::Result<Vec<PlannedStage>> 
 /// Those of the verb, with its message; Slurm's own where it refuses.
 pub(super) fn begin(request: &TrainCommand) -> anyhow::Result<PathBuf> {
     let folder = absolute(&request.out)?;
-    let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.handed_in.is_empty();
+    let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.submitted.is_empty();
     if !(request.again && Plan::open(&folder).is_ok_and(known)) {
         run_train(request, &folder, &[])?;
     }
@@ -65,7 +65,7 @@ pub(super) fn marks(folder: &Path) -> [Option<SystemTime>; 2] {
 
 fn status(plan: &Plan, task: Task, state: &State) -> TaskStatus {
     let (phase, lines) = match state {
-        State::NotHandedIn | State::Stopped => (TaskPhase::Idle, 0),
+        State::NotSubmitted | State::Stopped => (TaskPhase::Idle, 0),
         State::Waiting { .. } => (TaskPhase::Waiting, 0),
         State::Running { .. } => (TaskPhase::Running, 1),
         State::Done => (TaskPhase::Done, 0),

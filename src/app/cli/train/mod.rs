@@ -20,7 +20,7 @@ use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError, heads};
 use crate::app::state::connection::Host;
 use crate::app::submit::plan::TRAIN;
-use crate::app::submit::{SubmitFlags, hand_in};
+use crate::app::submit::{SubmitFlags, submission};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
@@ -233,7 +233,7 @@ impl TrainArgs {
         let resumes = resume && self.part.is_none() && exists()?;
         let run = if resumes { Some(Run::open(&out)?) } else { None };
         if run.is_none() {
-            hand_in::check_free(&out)?; // the tasks there would join their own run
+            submission::check_free(&out)?; // the tasks there would join their own run
         }
         let defaults = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
         let begun = run.as_ref().map(TrainSettings::of_run).transpose()?;

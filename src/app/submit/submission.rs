@@ -34,7 +34,7 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
         ))
     };
     let before = Plan::open(folder).with_context(unknown)?;
-    let begun = !before.handed_in.is_empty() || before.place == SubmitTarget::Local;
+    let begun = !before.submitted.is_empty() || before.place == SubmitTarget::Local;
     if begun && !are_done(&before) {
         return Err(Usage(format!(
             "{shown} has tasks already; `ssmprobe jobs {}` shows them, --retry resubmits what failed; or choose \
@@ -55,7 +55,7 @@ fn unnamed_jobs(plan: &Plan) -> Result<Vec<String>, SlurmError> {
     };
     let home = plan.home();
     let of_plan = |queued: Queued| {
-        let is_named = plan.handed_in.iter().any(|array| array.id == queued.id);
+        let is_named = plan.submitted.iter().any(|array| array.id == queued.id);
         let folder =
             queued.script.parent().filter(|folder| folder.file_name() == home.file_name())?.to_owned();
         (!is_named && queued.state != "COMPLETING").then_some((queued.id, folder))
@@ -94,7 +94,7 @@ fn check_named(plan: &Plan) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If its folder has unfinished tasks or an unreadable plan; if the disk or Slurm refuses: tasks submitted by then stay.
-pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
+pub fn submit_all(plan: &mut Plan) -> anyhow::Result<()> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     check_free(&plan.folder)?;
     // An earlier plan goes first, then its states, then the new one comes: a kill in between leaves none that the states of another
@@ -114,7 +114,7 @@ pub fn all(plan: &mut Plan) -> anyhow::Result<()> {
 }
 
 /// Submits the tasks that are neither done nor active again; returns how many. A damaged part is renamed, and made again.
-pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
+pub fn retry(plan: &mut Plan) -> anyhow::Result<usize> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     *plan = Plan::open(&plan.folder)?; // another process may have submitted some since
     check_named(plan)?;
@@ -128,7 +128,7 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
         if let Some((_, state)) = ended
             && set_aside_if_damaged(plan, task, &part)?
         {
-            *state = State::NotHandedIn;
+            *state = State::NotSubmitted;
         }
     }
     let has_failed = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
@@ -150,12 +150,12 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
             })
         };
         slurm::cancel(
-            &plan.handed_in.iter().filter(is_array_blocked).map(|array| array.id.clone()).collect::<Vec<_>>(),
+            &plan.submitted.iter().filter(is_array_blocked).map(|array| array.id.clone()).collect::<Vec<_>>(),
         )?;
     }
     for (task, state) in &mut states {
         if is_blocked(*task, state) {
-            *state = State::NotHandedIn;
+            *state = State::NotSubmitted;
         }
     }
     let wanted: Vec<Task> =
@@ -165,7 +165,7 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
         let _ = std::fs::remove_file(plan.state(*task)); // it may not exist
     }
     // Those that Slurm's limit holds back now count as not submitted.
-    for array in &mut plan.handed_in {
+    for array in &mut plan.submitted {
         let stage = array.stage;
         array.tasks.retain(|&index| wanted.binary_search(&Task { stage, index }).is_err());
     }
@@ -177,12 +177,12 @@ pub fn again(plan: &mut Plan) -> anyhow::Result<usize> {
 /// Submits the tasks that never were, because Slurm's limit was reached: as many as it takes now; none while another process does.
 ///
 /// # Errors
-/// As [`all`]; also if the limit is still reached.
-pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
+/// As [`submit_all`]; also if the limit is still reached.
+pub fn submit_rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     let Some(_turn) = turn(plan)? else { return Ok(()) };
-    let known = plan.handed_in.len();
+    let known = plan.submitted.len();
     *plan = Plan::open(&plan.folder)?;
-    if plan.handed_in.len() != known {
+    if plan.submitted.len() != known {
         return Ok(()); // of what another process has submitted since, `states` does not know
     }
     check_named(plan)?;
@@ -191,12 +191,12 @@ pub fn rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     submit_tasks(plan, &wanted, &active_tasks(states))
 }
 
-/// Cancels all tasks. What they did is kept, and [`again`] continues from it.
-pub fn end(plan: &Plan) -> anyhow::Result<()> {
+/// Cancels all tasks. What they did is kept, and [`retry`] continues from it.
+pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
     match plan.place {
         SubmitTarget::Local => local::cancel(plan),
         SubmitTarget::Slurm => {
-            slurm::cancel(&plan.handed_in.iter().map(|array| array.id.clone()).collect::<Vec<_>>())?;
+            slurm::cancel(&plan.submitted.iter().map(|array| array.id.clone()).collect::<Vec<_>>())?;
             plan.mark_cancelled()?;
             Ok(slurm::cancel(&unnamed_jobs(plan)?)?)
         }
@@ -279,7 +279,7 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
                     })?;
                     submitted += tasks.len();
                     ids.push(id.clone());
-                    plan.handed_in.push(Array { id, stage, before: ahead, tasks });
+                    plan.submitted.push(Array { id, stage, before: ahead, tasks });
                     // Tasks that no plan names could be neither shown nor cancelled, and would be submitted once more.
                     plan.save().inspect_err(|_| drop(slurm::cancel(&ids[ids.len() - 1..])))?;
                     plan.forget_cancelled();
@@ -384,7 +384,7 @@ mod tests {
         let log = plan.home().join("log");
         std::fs::remove_dir(&log).unwrap();
         File::create(&log).unwrap(); // so that no plan can be saved
-        assert!(all(&mut plan).is_err());
+        assert!(submit_all(&mut plan).is_err());
         assert!(
             !plan_file(folder.path()).exists() && !plan.tasks().iter().any(|task| plan.state(*task).exists())
         );
