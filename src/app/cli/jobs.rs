@@ -353,7 +353,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
     held(plan, &tasks).iter().for_each(|note| say!("{note}"));
-    if tasks.iter().any(|(_, state)| *state != State::Done && !state.is_active()) {
+    if tasks.iter().any(|(_, state)| state.needs_submission()) {
         say!("`ssmprobe jobs {} --retry` submits what is not done", shell_path(&plan.folder));
     }
     Ok(())

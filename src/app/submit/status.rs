@@ -64,6 +64,11 @@ impl State {
         matches!(self, Self::Waiting { .. } | Self::Running { .. })
     }
 
+    /// Whether it is neither done nor active, so that it has to be submitted for the work to be done.
+    pub fn needs_submission(&self) -> bool {
+        *self != Self::Done && !self.is_active()
+    }
+
     /// Whether it waits until somebody releases it: `JobHeldUser`, `JobHoldMaxRequeue`, `launch failed requeued held`.
     pub fn is_held(&self) -> bool {
         let holds = |reason: &str| reason.contains("held") || reason.contains("hold");

@@ -131,8 +131,8 @@ pub fn retry(plan: &mut Plan) -> anyhow::Result<usize> {
             *state = State::NotSubmitted;
         }
     }
-    let has_failed = |(_, state): &&(Task, State)| *state != State::Done && !state.is_active();
-    let failed: Vec<usize> = states.iter().filter(has_failed).map(|(task, _)| task.stage).collect();
+    let failed = states.iter().filter(|(_, state)| state.needs_submission());
+    let failed: Vec<usize> = failed.map(|(task, _)| task.stage).collect();
     if failed.is_empty() {
         return Ok(0);
     }
@@ -158,8 +158,8 @@ pub fn retry(plan: &mut Plan) -> anyhow::Result<usize> {
             *state = State::NotSubmitted;
         }
     }
-    let wanted: Vec<Task> =
-        states.iter().filter(|(_, s)| *s != State::Done && !s.is_active()).map(|(task, _)| *task).collect();
+    let wanted = states.iter().filter(|(_, state)| state.needs_submission());
+    let wanted: Vec<Task> = wanted.map(|(task, _)| *task).collect();
     let active = active_tasks(&states);
     for task in &wanted {
         let _ = std::fs::remove_file(plan.state(*task)); // it may not exist
