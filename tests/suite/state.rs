@@ -881,10 +881,10 @@ fn what_was_found_for_another_workspace_comes_too_late() {
     let run = requests[0].job().unwrap();
     state.apply(Event::ImagesListed { job, paths: vec!["many/1.png".into()] });
     assert_eq!(state.library.images.len(), 4);
-    state.training.handing_in = Some(JobId(u64::MAX));
+    state.training.submitting = Some(JobId(u64::MAX));
     let requests = state.restore(Workspace::default());
     assert!(requests.contains(&Request::Follow(Vec::new())), "no run of it is read any more");
-    assert_eq!(state.training.handing_in, None);
+    assert_eq!(state.training.submitting, None);
     state.apply(Event::ImagesListed { job, paths: vec!["many/2.png".into()] });
     state.apply(Event::ProbesListed {
         job: run,

@@ -79,8 +79,8 @@ fn handed_in() -> Pane {
     choose_slurm(&mut pane, on_partition("gpu"));
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
-    let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
-    pane.train_event(job, TrainEvent::HandedIn(preflight().out));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::SubmitTasks(_)));
+    pane.train_event(job, TrainEvent::TasksSubmitted(preflight().out));
     pane.deliver(Event::Finished(job));
     pane
 }
@@ -151,7 +151,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
     pane.0.click("Script for sbatch: train.sh");
     assert!(pane.0.has("#SBATCH --job-name=ssmprobe-train"));
     pane.0.click("Submit tasks");
-    assert_eq!(pane.asked(pick!(Fetch::HandIn(asked) => asked.clone())), second[1..]);
+    assert_eq!(pane.asked(pick!(Fetch::SubmitTasks(asked) => asked.clone())), second[1..]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     tell_plan(&mut pane);
     pane.0.click("Submit tasks");
     assert!(pane.0.has("Submitting the tasks"));
-    let job = pane.job_of(|ask| matches!(ask, Fetch::HandIn(_)));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::SubmitTasks(_)));
     pane.deliver(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
     assert!(pane.0.has("sbatch failed: invalid partition specified: nowhere"));
     let state = pane.0.state();

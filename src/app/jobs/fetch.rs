@@ -33,7 +33,8 @@ pub enum Fetch {
     /// Show into which tasks a training would be divided, and the script for `sbatch`.
     PlanTasks(TrainCommand),
     /// Submit the tasks of a training.
-    HandIn(TrainCommand),
+    #[serde(rename = "HandIn")] // its first name, which other versions send
+    SubmitTasks(TrainCommand),
     /// Submit the failed and stopped tasks of a run's folder again.
     RetryTasks(PathBuf),
     /// Cancel all tasks of a run's folder; their results so far are kept.
@@ -66,7 +67,7 @@ impl Fetch {
     pub fn repeated(&self) -> Self {
         match self.clone() {
             Self::Detached(asked) => Self::Detached(TrainCommand { again: true, ..asked }),
-            Self::HandIn(asked) => Self::HandIn(TrainCommand { again: true, ..asked }),
+            Self::SubmitTasks(asked) => Self::SubmitTasks(TrainCommand { again: true, ..asked }),
             same @ (Self::OpenBackbone { .. }
             | Self::Plan(_)
             | Self::Begin(_)

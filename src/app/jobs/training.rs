@@ -37,7 +37,8 @@ pub enum TrainEvent {
     /// These tasks would be submitted.
     TasksPlanned(Vec<PlannedStage>),
     /// Its tasks were submitted; results go to this folder.
-    HandedIn(PathBuf),
+    #[serde(rename = "HandedIn")] // its first name, which other versions send
+    TasksSubmitted(PathBuf),
     /// Number of tasks that were submitted again.
     Retried(usize),
     /// A line that it printed.

@@ -353,7 +353,7 @@ mod tests {
     fn tasks_that_somebody_has_heard_of_are_not_handed_in_twice() {
         let hand_in = |again| {
             let (words, out) = (vec!["--submit=slurm".to_owned()], "run".into());
-            Request::Fetch(JobId(1), Fetch::HandIn(TrainCommand { words, out, again }))
+            Request::Fetch(JobId(1), Fetch::SubmitTasks(TrainCommand { words, out, again }))
         };
         let mut pending = PendingRequests::default();
         pending.record(&hand_in(false), false);

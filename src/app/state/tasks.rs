@@ -89,18 +89,18 @@ impl State {
     }
 
     /// Submits the planned tasks.
-    pub(super) fn hand_in(&mut self, title: String) -> Vec<Request> {
-        let Some(command) = self.wanted_tasks().filter(|_| self.training.handing_in.is_none()) else {
+    pub(super) fn submit_tasks(&mut self, title: String) -> Vec<Request> {
+        let Some(command) = self.wanted_tasks().filter(|_| self.training.submitting.is_none()) else {
             return Vec::new();
         };
         let job = self.begin(JobKind::Tasks, title);
-        self.training.handing_in = Some(job);
-        vec![Request::Fetch(job, Fetch::HandIn(command))]
+        self.training.submitting = Some(job);
+        vec![Request::Fetch(job, Fetch::SubmitTasks(command))]
     }
 
     /// The tasks were submitted to Slurm: their folder is watched from now on, as that of any run.
-    pub(super) fn handed_in(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
-        let own = self.training.handing_in == Some(job);
+    pub(super) fn tasks_submitted(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
+        let own = self.training.submitting == Some(job);
         if own {
             self.forget_plan();
             (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
@@ -126,7 +126,7 @@ impl State {
             self.training.tasks = error.map_or(TaskPlan::Unknown, |error| TaskPlan::Failed(error.clone()));
             self.training.tasks_of.take_if(|_| error.is_none());
         }
-        if self.training.handing_in.take_if(|asked| *asked == job).is_some()
+        if self.training.submitting.take_if(|asked| *asked == job).is_some()
             && let Some(error) = error
         {
             // The form stays as it is, to be corrected.

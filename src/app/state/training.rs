@@ -42,7 +42,7 @@ pub struct Training {
     /// The command that `tasks` are of.
     pub(super) tasks_of: Option<TrainCommand>,
     /// The job that submits tasks.
-    pub handing_in: Option<JobId>,
+    pub submitting: Option<JobId>,
     /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
     pub latest: Option<(JobId, PathBuf)>,
 }
@@ -175,7 +175,7 @@ impl State {
         let request = match self.train_place() {
             TrainPlace::Detached => Fetch::Detached(TrainCommand { words: form.words(), out, again: false }),
             TrainPlace::Here => Fetch::Begin(Box::new(form)),
-            TrainPlace::Slurm => return self.hand_in(title),
+            TrainPlace::Slurm => return self.submit_tasks(title),
         };
         let mut requests = self.stop_planning();
         requests.extend(self.train(title, request));
@@ -253,7 +253,7 @@ impl State {
                 }
             }
             TrainEvent::TasksPlanned(stages) => self.tasks_planned(job, stages),
-            TrainEvent::HandedIn(folder) => return self.handed_in(job, folder),
+            TrainEvent::TasksSubmitted(folder) => return self.tasks_submitted(job, folder),
             TrainEvent::Retried(tasks) => {
                 self.note(Severity::Info, format!("{} resubmitted", counted(tasks, "task", "tasks")));
             }
@@ -319,7 +319,7 @@ impl State {
             TrainEvent::Planned(_)
             | TrainEvent::Timed(_)
             | TrainEvent::TasksPlanned(_)
-            | TrainEvent::HandedIn(_)
+            | TrainEvent::TasksSubmitted(_)
             | TrainEvent::Retried(_)
             | TrainEvent::Said(_) => {}
         }

@@ -94,8 +94,8 @@ pub(super) fn fetch(
             }
             Ok(())
         }),
-        Fetch::HandIn(request) => job.follow(|events| {
-            events.training(TrainEvent::HandedIn(tasks::begin(&request)?));
+        Fetch::SubmitTasks(request) => job.follow(|events| {
+            events.training(TrainEvent::TasksSubmitted(tasks::begin(&request)?));
             Ok(())
         }),
         Fetch::RetryTasks(folder) => job.follow(|events| {

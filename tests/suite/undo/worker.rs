@@ -228,7 +228,9 @@ fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
             let stage = PlannedStage { name: "join".into(), tasks: 1, script: "join".into() };
             return vec![event(TrainEvent::TasksPlanned(vec![stage])), Event::Finished(job)];
         }
-        Fetch::HandIn(asked) => return vec![event(TrainEvent::HandedIn(asked.out)), Event::Finished(job)],
+        Fetch::SubmitTasks(asked) => {
+            return vec![event(TrainEvent::TasksSubmitted(asked.out)), Event::Finished(job)];
+        }
         Fetch::RetryTasks(_) => return vec![event(TrainEvent::Retried(1)), Event::Finished(job)],
         Fetch::EndTasks(_) => return vec![Event::Finished(job)],
         Fetch::Detached(asked) => asked.out,

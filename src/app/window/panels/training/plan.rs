@@ -39,8 +39,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         };
     }
-    if training.handing_in.is_some() {
-        return cx.busy(ui, "Submitting the tasks", training.handing_in);
+    if training.submitting.is_some() {
+        return cx.busy(ui, "Submitting the tasks", training.submitting);
     }
     if let Some(missing) = training.form.missing() {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
