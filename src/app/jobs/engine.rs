@@ -98,7 +98,6 @@ pub(super) struct LoadedBackbone {
     /// Name, hardware and driver of its device, which decide how numbers are rounded.
     pub(super) hardware: [String; 3],
     device: Device,
-    info: BackboneInfo,
 }
 
 /// A probe and its file.
@@ -173,7 +172,7 @@ impl Engine {
         let (order, joined) = (options.mae_order, token_spec.joined());
         let (weights, config) = (backbone.fingerprint(), backbone.config().key());
         let key = format!("{weights} {config} {layer} {joined} {order:?} {}", preprocessor.key()).into();
-        let open = LoadedBackbone { spec, reader, key, hardware, device: choice.device, info: info.clone() };
+        let open = LoadedBackbone { spec, reader, key, hardware, device: choice.device };
         self.backbones.insert(entry, open);
         Ok(info)
     }
@@ -211,7 +210,7 @@ impl Engine {
 
     /// The device of open backbones, by name.
     pub fn device(&self) -> Option<&str> {
-        let open = self.backbones.values().map(|open| open.info.device.as_str());
+        let open = self.backbones.values().map(|open| open.hardware[0].as_str());
         let all: Vec<&str> = open.chain(self.lost.values().map(|spec| spec.device.as_str())).collect();
         // One that is no processor first: it is the likelier culprit.
         all.iter().find(|name| **name != "cpu").or(all.first()).copied()
