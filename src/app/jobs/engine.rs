@@ -163,7 +163,7 @@ impl Engine {
         reporter.cancel().check()?;
         let token_spec = options.token_spec();
         let reader = TokenReader::open(folder, preprocessor, &token_spec, &choice.device)?;
-        let TokenReader { backbone, preprocessor, layer, .. } = &reader;
+        let (TokenReader { backbone, preprocessor, .. }, layer) = (&reader, reader.layer());
         let output = preprocessor.output();
         output.map(|(height, width)| backbone.grid(height, width)).transpose()?;
         let hardware = [&choice.found.name, &choice.found.adapter, &choice.found.driver].map(String::clone);

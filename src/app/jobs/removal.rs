@@ -160,7 +160,7 @@ impl Passes for EnginePasses<'_> {
 
     fn left(&mut self, sets: &[&[usize]]) -> Result<Vec<Tokens>, JobError> {
         let reader = self.reader()?;
-        Ok(reader.backbone.forward_subset(self.pixels, sets, reader.layer)?)
+        Ok(reader.backbone.forward_subset(self.pixels, sets, reader.layer())?)
     }
 
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, JobError> {

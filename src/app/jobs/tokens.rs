@@ -22,9 +22,7 @@ pub struct TokenReader {
     pub backbone: Backbone,
     /// Computes pixels from photographs.
     pub preprocessor: Arc<Preprocessor>,
-    /// The layer whose tokens are read; of several, the first.
-    pub layer: usize,
-    /// All layers whose tokens are read.
+    /// The layers whose tokens are read, at least one.
     pub layers: Vec<usize>,
     /// How tokens are extracted.
     pub token_spec: TokenSpec,
@@ -78,14 +76,19 @@ impl TokenReader {
         let layer = token_spec.layer.unwrap_or(layers);
         backbone.config().check_layer(layer, token_spec.joined())?;
         let token_spec = token_spec.settled(layers, backbone.model_type());
-        Ok(Self { backbone, preprocessor, layer, layers: vec![layer], token_spec })
+        Ok(Self { backbone, preprocessor, layers: vec![layer], token_spec })
     }
 
     /// The same reader for the tokens after these layers, at least one and none beyond the last.
     pub fn with_layers(self, layers: &[Layer]) -> Self {
         let last = self.backbone.layers();
-        let layers: Vec<usize> = layers.iter().map(|layer| layer.0.unwrap_or(last)).collect();
-        Self { layer: layers[0], layers, ..self }
+        let layers = layers.iter().map(|layer| layer.0.unwrap_or(last)).collect();
+        Self { layers, ..self }
+    }
+
+    /// The layer whose tokens are read; of several, the first.
+    pub fn layer(&self) -> usize {
+        self.layers[0]
     }
 
     /// How its tokens differ from those `probe` was trained on, in words; a probe file that does not say is taken to mean the last layer and
@@ -108,7 +111,7 @@ impl TokenReader {
 
     /// Tokens of prepared images, in their order: one forward pass.
     pub fn forward(&self, pixels: &[Pixels]) -> Result<Vec<Tokens>, BackboneError> {
-        Ok(self.backbone.forward_layers(pixels, &[self.layer], true)?.into_iter().flatten().collect())
+        Ok(self.backbone.forward_layers(pixels, &self.layers[..1], true)?.into_iter().flatten().collect())
     }
 
     /// Tokens of prepared images after every one of [`layers`](Self::layers), in their order: one forward pass.
@@ -118,7 +121,7 @@ impl TokenReader {
 
     /// Attention rollout of an image to its tokens, `[N]`, or why there is none.
     pub fn rollout(&self, pixels: &Pixels) -> Result<Vec<f32>, String> {
-        self.backbone.rollout(pixels, self.layer).map_err(|error| error.to_string())
+        self.backbone.rollout(pixels, self.layer()).map_err(|error| error.to_string())
     }
 }
 
