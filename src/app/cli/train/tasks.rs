@@ -51,7 +51,7 @@ impl TrainArgs {
         let run = text(out)?;
         let mut stages = Vec::new();
         if !plan.settings.recomputes(false) && !tokens.complete() {
-            let data = text(plan.settings.data.as_deref().unwrap_or(Path::new("")))?;
+            let data = text(plan.data())?;
             let token_flags = self.settings.part::<TokenSettings>();
             let TrainSettings { backbone, device, layers, .. } = &plan.settings;
             let words = extract::verb(backbone, &data, device, layers, &token_flags)?;

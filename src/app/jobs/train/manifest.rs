@@ -28,7 +28,6 @@ pub(super) fn manifest(
     });
     let warnings = [parts.selection.warning().map(str::to_owned), settings.config().left_out()];
     let warnings = warnings.into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let data = settings.data.clone().unwrap_or_default();
     Manifest {
         format: FORMAT,
         program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
@@ -37,7 +36,7 @@ pub(super) fn manifest(
         dataset: DatasetMeta {
             name: dataset.name.clone(),
             layout: dataset.layout.to_owned(),
-            path: std::path::absolute(&data).unwrap_or(data),
+            path: std::path::absolute(plan.data()).unwrap_or_else(|_| plan.data().to_owned()),
             classes: dataset.classes.clone(),
             train: parts.train.images.len(),
             select: parts.select.images.len(),

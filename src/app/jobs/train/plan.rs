@@ -39,9 +39,14 @@ impl TrainPlan {
         (first..first + self.settings.seeds as u64).collect()
     }
 
+    /// The dataset's folder or table.
+    pub fn data(&self) -> &Path {
+        self.settings.data.as_deref().unwrap_or(Path::new(""))
+    }
+
     /// Opens the dataset.
     pub(super) fn dataset(&self) -> Result<Dataset, DataError> {
-        data::open(self.settings.data.as_deref().unwrap_or(Path::new("")))
+        data::open(self.data())
     }
 
     /// The options with which the tokens are extracted.
@@ -93,9 +98,8 @@ impl TrainPlan {
 
     /// Refuses a backbone, a dataset and a folder of caches whose paths are not Unicode, as the run's files that record them are.
     pub(super) fn check_paths(&self, tokens: &Plan) -> Result<(), TrainingError> {
-        let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
         let odd = |path: &Path| std::path::absolute(path).ok().filter(|path| path.to_str().is_none());
-        match [&*self.backbone, data, &*tokens.root].into_iter().find_map(odd) {
+        match [&*self.backbone, self.data(), &*tokens.root].into_iter().find_map(odd) {
             Some(path) => Err(TrainingError::NotUnicode(path)),
             None => Ok(()),
         }
@@ -104,10 +108,10 @@ impl TrainPlan {
     /// Refuses the backbone's or the dataset's own folder for the run, whose files would lie among theirs.
     pub(super) fn check_out(&self, out: &Path) -> Result<(), TrainingError> {
         let Ok(real) = out.canonicalize() else { return Ok(()) };
-        let data = self.settings.data.as_deref().unwrap_or(Path::new(""));
         let is_out = |path: &Path| path.canonicalize().is_ok_and(|path| path == real);
-        let own =
-            [(&*self.backbone, "backbone"), (data, "dataset")].into_iter().find(|(path, _)| is_out(path));
+        let own = [(&*self.backbone, "backbone"), (self.data(), "dataset")]
+            .into_iter()
+            .find(|(path, _)| is_out(path));
         own.map_or(Ok(()), |(_, what)| {
             let source = io::Error::other(format!("it is the folder of the {what}; choose another"));
             Err(TrainingError::Out { folder: out.to_owned(), source })
