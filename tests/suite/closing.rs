@@ -2,7 +2,7 @@
 
 use eframe::egui::{self, Key, Modifiers, PointerButton, Pos2, accesskit::Role};
 use egui_kittest::kittest::Queryable as _;
-use ssmprobe::app::jobs::training::RunSnapshot;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::{Event, Request};
 use ssmprobe::app::state::command::Command;
 

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
+use ssmprobe::app::jobs::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::html::choose;
-use ssmprobe::app::report::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
 use ssmprobe::model::backbone::token_spec::Layer;

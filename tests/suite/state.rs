@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::training::RunSnapshot;
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
     ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,

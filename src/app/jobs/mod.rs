@@ -229,7 +229,7 @@ pub enum Event {
         job: Option<JobId>,
         folder: PathBuf,
         /// Its state, or why it cannot be read.
-        snapshot: Result<Arc<training::RunSnapshot>, UserError>,
+        snapshot: Result<Arc<history::disk::RunSnapshot>, UserError>,
     },
     /// A thumbnail.
     ThumbnailReady { image: ImageId, picture: Arc<Picture> },

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::detached::Said;
-pub use crate::app::jobs::history::disk::RunSnapshot;
+use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::history::{Failure, Steps};
 use crate::app::jobs::tasks::PlannedStage;
 use crate::app::jobs::train::{Estimate, Preflight};

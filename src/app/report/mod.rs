@@ -33,10 +33,9 @@ use std::sync::OnceLock;
 
 use self::Build::{All, Each};
 pub use self::csv::parquet;
-use self::run_metrics::{ProbeMetrics, RunMetrics};
 use self::table::{Cell, Column, Row, Table};
 use crate::app::format::distinct;
-pub use crate::app::jobs::run_metrics;
+use crate::app::jobs::run_metrics::{self, ProbeMetrics, RunMetrics};
 use crate::app::jobs::train::resume::have_other_heads_alone;
 use crate::model::probe::head;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError, Truth, Variant};

@@ -12,9 +12,10 @@ use super::recent::RecentItem;
 use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
 use crate::app::format::counted;
+use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
-use crate::app::jobs::training::{RunSnapshot, TrainDelta, TrainEvent};
+use crate::app::jobs::training::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 use crate::app::user_error::UserError;
 

@@ -7,9 +7,9 @@ use std::time::SystemTime;
 
 use super::jobs::Severity;
 use super::{ColumnState, State};
+use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::history::{About, TrainHistory};
 use crate::app::jobs::tasks::Tasks;
-use crate::app::jobs::training::RunSnapshot;
 use crate::app::jobs::{JobId, Request};
 use crate::app::user_error::UserError;
 
