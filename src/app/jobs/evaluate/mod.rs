@@ -2,7 +2,7 @@
 //! time. What was evaluated before is read from its file.
 
 pub mod answer_file;
-mod asking;
+mod batches;
 pub mod known;
 mod split_tokens;
 pub mod verb;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use self::asking::{Asking, ask_to};
+use self::batches::{EvalContext, evaluate_until};
 use self::split_tokens::SplitTokens;
 use super::engine::Engine;
 use super::regions::RegionSource;
@@ -229,10 +229,10 @@ fn ask(
         1 => format!("Evaluating {name}"),
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
-    let left = SubsetReader::new(Encoder::Open(backbone, key), &spec.part.dataset, &spec.part.samples);
-    let left = removals.needs_encoder().then_some(left);
-    let asking = Asking { what: &what, probe: [at, spec.subjects.len()], left };
-    ask_to(engine, &mut evaluator, places.len(), asking, reporter)?;
+    let reader = SubsetReader::new(Encoder::Open(backbone, key), &spec.part.dataset, &spec.part.samples);
+    let subset_reader = removals.needs_encoder().then_some(reader);
+    let context = EvalContext { what: &what, probe: [at, spec.subjects.len()], subset_reader };
+    evaluate_until(engine, &mut evaluator, places.len(), context, reporter)?;
     let mut evaluation = evaluator.finish(name, probe.meta.backbone.id.clone());
     evaluation.change =
         Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();

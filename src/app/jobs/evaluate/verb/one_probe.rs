@@ -10,7 +10,7 @@ use super::parts::{self, PartFile};
 use super::setup::Setup;
 use super::{EvalFlags, EvaluatedProbe, RowFormat, Subject, files};
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::evaluate::asking::{Asking, ask_to};
+use crate::app::jobs::evaluate::batches::{EvalContext, evaluate_until};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::removal::SubsetReader;
 use crate::app::jobs::result_file::ResultFile;
@@ -63,7 +63,7 @@ impl Inputs<'_> {
         if files {
             evaluator.keep_vectors();
         }
-        let asking = Asking { what: &subject.name(), probe: [0, 1], left: self.subset_reader };
+        let context = EvalContext { what: &subject.name(), probe: [0, 1], subset_reader: self.subset_reader };
         let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
         let part_of = |part: Part| {
             let digest = digest.get_or_init(|| {
@@ -78,11 +78,11 @@ impl Inputs<'_> {
             PartFile::new(self.home, part, name, question, samples.len())
         };
         let done = match (flags.part, flags.join) {
-            (Some(part), _) => part_of(part).evaluate(engine, &evaluator, asking, reporter),
+            (Some(part), _) => part_of(part).evaluate(engine, &evaluator, context, reporter),
             (None, Some(of)) => (0..of as usize).try_for_each(|index| {
-                part_of(Part { index, of: of as usize }).join(engine, &mut evaluator, asking, reporter)
+                part_of(Part { index, of: of as usize }).join(engine, &mut evaluator, context, reporter)
             }),
-            (None, None) => ask_to(engine, &mut evaluator, samples.len(), asking, reporter),
+            (None, None) => evaluate_until(engine, &mut evaluator, samples.len(), context, reporter),
         };
         if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
             return Ok(None);

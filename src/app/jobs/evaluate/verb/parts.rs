@@ -12,7 +12,7 @@ use super::EvalFlags;
 use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::evaluate::answer_file;
-use crate::app::jobs::evaluate::asking::{Asking, ask_some, ask_to};
+use crate::app::jobs::evaluate::batches::{EvalContext, evaluate_range, evaluate_until};
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::explain::evaluation::EvalSet;
@@ -71,7 +71,7 @@ impl PartFile {
         &self,
         engine: &mut Engine,
         evaluator: &Evaluator<'_>,
-        asking: Asking<'_>,
+        context: EvalContext<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let mut answers = match self.path.exists() {
@@ -82,14 +82,15 @@ impl PartFile {
             false => Vec::new(),
         };
         let (mut saved, before) = (Instant::now(), answers.len());
-        let result =
-            ask_some(engine, evaluator, self.images.clone(), &mut answers, (asking, reporter), &mut |all| {
-                if saved.elapsed() < SAVE_INTERVAL {
-                    return Ok(());
-                }
-                saved = Instant::now();
-                self.write(all)
-            });
+        let mut save = |all: &[Option<Answer>]| {
+            if saved.elapsed() < SAVE_INTERVAL {
+                return Ok(());
+            }
+            saved = Instant::now();
+            self.write(all)
+        };
+        let (images, answered) = (self.images.clone(), &mut answers);
+        let result = evaluate_range(engine, evaluator, images, answered, (context, reporter), &mut save);
         if answers.len() > before || !self.path.exists() {
             self.write(&answers)?;
         }
@@ -102,7 +103,7 @@ impl PartFile {
         &self,
         engine: &mut Engine,
         evaluator: &mut Evaluator<'_>,
-        asking: Asking<'_>,
+        context: EvalContext<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         match self.read() {
@@ -116,7 +117,7 @@ impl PartFile {
             }
             Err(why) => reporter.warn(format!("{why:#}; its images are evaluated again")),
         }
-        ask_to(engine, evaluator, self.images.end, asking, reporter)
+        evaluate_until(engine, evaluator, self.images.end, context, reporter)
     }
 
     /// The answers stored so far.
