@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use ssmprobe::app::jobs::evaluate::known::clear;
+use ssmprobe::app::jobs::evaluate::stored::clear;
 use ssmprobe::app::jobs::evaluate::{EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::{Compute, Event, ExplainSettings, JobId, ProbeId, Request};

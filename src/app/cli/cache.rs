@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use crate::app::format::{self, counted};
-use crate::app::jobs::evaluate::known;
+use crate::app::jobs::evaluate::stored;
 use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error;
 use crate::app::terminal::stdout::{self, say};
@@ -84,7 +84,7 @@ impl Cache {
                 let outcomes = removed.iter().map(|entry| (entry, list::remove(&root, &entry.name)));
                 let (removed, kept): (Vec<_>, Vec<_>) = outcomes.partition(|(_, outcome)| outcome.is_ok());
                 let tokens: u64 = removed.iter().map(|(entry, _)| entry.bytes).sum();
-                let bytes = tokens + if all { known::clear(&root) } else { 0 };
+                let bytes = tokens + if all { stored::clear(&root) } else { 0 };
                 let removed = counted(removed.len(), "cache", "caches");
                 say!("{removed} removed, {} freed", format::bytes(bytes));
                 // Another user's, say, which does not keep the others.

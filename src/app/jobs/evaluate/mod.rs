@@ -3,8 +3,8 @@
 
 pub mod answer_file;
 mod batches;
-pub mod known;
 mod split_tokens;
+pub mod stored;
 pub mod verb;
 
 use std::sync::Arc;
@@ -130,15 +130,15 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let (mut tokens, digest) = (None, known::request(spec));
+    let (mut tokens, digest) = (None, stored::request_digest(spec));
     let request = (spec, digest.as_deref());
     // What is looked up has the removal curves that it has.
     let lookup = EvalRequest { removals: Vec::new(), ..spec.clone() };
     let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
     for subject in &spec.stored {
         reporter.pause(engine)?;
-        match known(engine, (&lookup, request.1), subject, &mut tokens, reporter) {
-            Ok(Some(known)) => answer(subject, Ok(known))?,
+        match stored_evaluation(engine, (&lookup, request.1), subject, &mut tokens, reporter) {
+            Ok(Some(stored)) => answer(subject, Ok(stored))?,
             // Why it cannot be looked up is told once it is evaluated.
             Ok(None) | Err(JobError::Failed(_)) => {}
             Err(JobError::Cancelled) => return Err(JobError::Cancelled),
@@ -146,39 +146,40 @@ pub fn run(
     }
     for (at, subject) in spec.subjects.iter().enumerate() {
         reporter.pause(engine)?;
-        if let Some(known) = known(engine, request, subject, &mut tokens, reporter)? {
-            answer(subject, Ok(known))?;
+        if let Some(stored) = stored_evaluation(engine, request, subject, &mut tokens, reporter)? {
+            answer(subject, Ok(stored))?;
             continue;
         }
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
         tokens.complete(engine, spec, reporter)?;
         // Of the probe as it is now: while it is asked, another file may be opened in its place.
-        let file = known::file(engine, request, subject);
+        let file = stored::file(engine, request, subject);
         let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
         // An encoder that was opened on another device meanwhile has made some of the curves.
-        let is_of_one = spec.removals.is_empty() || known::file(engine, request, subject) == file;
+        let is_of_one = spec.removals.is_empty() || stored::file(engine, request, subject) == file;
         if let (Some(file), Ok(evaluation)) = (file.filter(|_| is_of_one), result) {
-            tokens.keep(&file, &evaluation, reporter);
+            tokens.store(&file, &evaluation, reporter);
         }
     }
     Ok(())
 }
 
-/// The evaluation of a probe, if it is known from before; without a file of it, neither tokens nor regions are looked at.
-fn known(
+/// The evaluation of a probe, if it is stored; without a file of it, neither tokens nor regions are looked at.
+fn stored_evaluation(
     engine: &mut Engine,
     request: (&EvalRequest, Option<&str>),
     subject: &EvalProbe,
     tokens: &mut Option<SplitTokens>,
     reporter: &mut dyn Reporter,
 ) -> Result<Option<Arc<Evaluation>>, JobError> {
-    let files = known::file(engine, request, subject).map_or_else(Vec::new, |file| known::candidates(&file));
+    let files =
+        stored::file(engine, request, subject).map_or_else(Vec::new, |file| stored::candidates(&file));
     if files.is_empty() {
         return Ok(None);
     }
     let tokens = of_backbone(tokens, engine, request.0, subject.backbone, reporter)?;
-    tokens.known(engine, request.0, &files, reporter)
+    tokens.stored(engine, request.0, &files, reporter)
 }
 
 /// The tokens through a backbone; those through another are dropped.

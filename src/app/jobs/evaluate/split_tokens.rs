@@ -1,5 +1,4 @@
-//! The tokens of one split of a dataset through an open backbone, the regions of its images, and what evaluations on both are known
-//! from before.
+//! The tokens of one split of a dataset through an open backbone, the regions of its images, and the stored evaluations on both.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 
 use super::EvalRequest;
-use super::known::{self, digest};
+use super::stored::{self, digest};
 use crate::app::format::counted;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
@@ -136,8 +135,8 @@ impl SplitTokens {
         Some(self.loaded.as_ref()?.digests.as_ref()?.each_ref().map(String::as_str))
     }
 
-    /// The evaluation in the first of these [files](known::candidates) that is on these tokens and regions.
-    pub fn known(
+    /// The evaluation in the first of these [files](stored::candidates) that is on these tokens and regions.
+    pub fn stored(
         &mut self,
         engine: &mut Engine,
         spec: &EvalRequest,
@@ -155,14 +154,14 @@ impl SplitTokens {
             self.load(engine, spec, (cache, Some(tokens)), reporter)?;
         }
         let Some(digests) = self.digests() else { return Ok(None) };
-        let found = files.iter().find_map(|file| known::read(file, digests, &spec.part.asked));
+        let found = files.iter().find_map(|file| stored::read(file, digests, &spec.part.asked));
         Ok(found.map(Arc::new))
     }
 
-    /// Stores an evaluation on these tokens and regions in its [file](known::file).
-    pub fn keep(&self, file: &Path, evaluation: &Evaluation, reporter: &mut dyn Reporter) {
+    /// Stores an evaluation on these tokens and regions in its [file](stored::file).
+    pub fn store(&self, file: &Path, evaluation: &Evaluation, reporter: &mut dyn Reporter) {
         let Some(digests) = self.digests() else { return };
-        if let Err(error) = known::keep(file, digests, evaluation) {
+        if let Err(error) = stored::write(file, digests, evaluation) {
             // The token caches may be another user's.
             let is_refused = error.downcast_ref().is_some_and(|error: &io::Error| is_refused(error.kind()));
             if !is_refused {

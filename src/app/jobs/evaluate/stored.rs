@@ -30,7 +30,7 @@ const EXTENSION: &str = "evaluation";
 struct Inputs<'a> {
     /// This build of the program, whose numbers may differ from those of another.
     build: &'a str,
-    /// The digest of the [`request`].
+    /// The digest of the [`request_digest`].
     request: &'a str,
     /// The key of the backbone's reader.
     reader: &'a str,
@@ -41,13 +41,13 @@ struct Inputs<'a> {
 
 /// The digest of a request: images, classes, null bands and the source of regions. Without probes, whose ids mean nothing to another
 /// window, removal curves, which the file's name ends in, and what evaluations have none of.
-pub(super) fn request(spec: &EvalRequest) -> Option<String> {
+pub(super) fn request_digest(spec: &EvalRequest) -> Option<String> {
     let settings = ExplainSettings { rho: None, ..spec.settings.without_attributions() };
     let (subjects, stored, removals) = (Vec::new(), Vec::new(), Vec::new());
     digest(&EvalRequest { subjects, settings, removals, stored, ..spec.clone() })
 }
 
-/// The file of the evaluation of a probe, `request` being the digest of its [`request`]; `None` if one of the inputs is not known.
+/// The file of the evaluation of a probe, `request` being the digest of its [`request_digest`]; `None` if one of the inputs is not known.
 pub(super) fn file(
     engine: &Engine,
     (spec, request): (&EvalRequest, Option<&str>),
@@ -106,7 +106,7 @@ fn set_used(path: &Path, time: SystemTime) -> io::Result<()> {
 }
 
 /// Writes an evaluation to its file, and removes others if all take more than [`MAX_BYTES`].
-pub(super) fn keep(path: &Path, digests: [&str; 2], evaluation: &Evaluation) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, digests: [&str; 2], evaluation: &Evaluation) -> anyhow::Result<()> {
     answer_file::write(path, &question(path, digests), evaluation)?;
     remove_oldest(path.parent().unwrap_or(path), MAX_BYTES);
     Ok(())
@@ -178,7 +178,7 @@ mod tests {
         let images = Arc::new(EvalSet { dataset: "birds".into(), ..EvalSet::default() });
         let grid = crate::model::grid::Grid::new(1, 2);
         let evaluation = Evaluation { asked: images.clone(), grid, ..Evaluation::default() };
-        keep(&own, ["tokens", "regions"], &evaluation).unwrap();
+        write(&own, ["tokens", "regions"], &evaluation).unwrap();
         assert_eq!(read(&own, ["tokens", "regions"], &images), Some(evaluation));
         for digests in [["others", "regions"], ["tokens", "others"]] {
             assert_eq!(read(&own, digests, &images), None, "{digests:?}");
