@@ -251,11 +251,11 @@ fn verb_events() -> Vec<Event> {
         inspect::Explained { document, cells: vec!["x.png".into()], files: ["a".into(), "b".into()] };
     let failure = inspect::Failure { image: 1, path: "y.png".into(), probe: None, error: "torn".into() };
     let of = Some(("gap".into(), 1, ProbeCheckpoint::Best));
-    let subject_of_run = eval::Subject { path: "gap.safetensors".into(), of };
+    let probe = eval::ProbeFile { path: "gap.safetensors".into(), of };
     let measured =
         r#"{"images":5,"accuracy":62.5,"ablations":[],"diagnostics":[],"order":null,"truth":null,"masks":0}"#;
     let metrics = serde_json::from_str(measured).expect("metrics");
-    let answered = eval::EvaluatedProbe { subject: subject_of_run, file: "b".repeat(64), metrics };
+    let answered = eval::EvaluatedProbe { file: probe, sha256: "b".repeat(64), metrics };
     let anchor = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
     let anchor = serde_json::from_str(anchor).expect("an anchor");
     vec![

@@ -150,8 +150,8 @@ impl Report {
                 self.print_json(|| json!({"event": "failure", "probe": probe, "error": error}))
             }
             EvalEvent::Asked(probe) => {
-                let EvaluatedProbe { subject, metrics, .. } = &*probe;
-                self.print_json(|| output::document(subject, &self.asked.reading, metrics))?;
+                let EvaluatedProbe { file, metrics, .. } = &*probe;
+                self.print_json(|| output::document(file, &self.asked.reading, metrics))?;
                 results.probes.push(*probe);
                 Ok(())
             }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::app::format::counted;
-use crate::app::jobs::evaluate::verb::{EvaluatedProbe, Subject};
+use crate::app::jobs::evaluate::verb::{EvaluatedProbe, ProbeFile};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
@@ -13,14 +13,14 @@ use crate::model::explain::evaluation::stability::COLUMNS;
 use crate::model::explain::intervention::Intervention;
 
 /// The JSON document of a probe.
-pub fn document(subject: &Subject, reading: &Intervention, metrics: &Metrics) -> Value {
-    let (head, seed, which) = match &subject.of {
+pub fn document(file: &ProbeFile, reading: &Intervention, metrics: &Metrics) -> Value {
+    let (head, seed, which) = match &file.of {
         Some((head, seed, which)) => (Some(head), Some(seed), Some(which.name())),
         None => (None, None, None),
     };
     json!({
         "event": "probe",
-        "probe": subject.path.display().to_string(),
+        "probe": file.path.display().to_string(),
         "head": head,
         "seed": seed,
         "which": which,
@@ -72,10 +72,10 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> Stri
 
 /// The name of every probe, or its path where another has the same name.
 fn names(probes: &[EvaluatedProbe]) -> Vec<String> {
-    let names: Vec<String> = probes.iter().map(|probe| probe.subject.name()).collect();
+    let names: Vec<String> = probes.iter().map(|probe| probe.file.name()).collect();
     let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
     let named = |(probe, name): (&EvaluatedProbe, &String)| match is_shared(name) {
-        true => probe.subject.path.display().to_string(),
+        true => probe.file.path.display().to_string(),
         false => name.clone(),
     };
     probes.iter().zip(&names).map(named).collect()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use indexmap::IndexSet;
 
 use crate::app::jobs::engine::{BackboneSpec, Engine};
-use crate::app::jobs::evaluate::verb::{Question, dataset_of};
+use crate::app::jobs::evaluate::verb::{EvalImages, dataset_of};
 use crate::app::jobs::explain::{self, ClassChoice, Explain, ExplainItem, ExplainSettings};
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::train::TrainSettings;
@@ -106,7 +106,7 @@ impl ExplainSpec<'_> {
             Some(data) => data::open(data)?,
             None => dataset_of(run)?,
         };
-        Question::of_run(run, &dataset, settings.selection)?;
+        EvalImages::of_run(run, &dataset, settings.selection)?;
         let folder = fetch::backbone(&settings.backbone, reporter)?;
         for (at, layer) in (0..).zip(self.layers()) {
             let mut token_spec = settings.tokens.token_spec;

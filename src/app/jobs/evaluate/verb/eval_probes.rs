@@ -18,14 +18,14 @@ use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// A probe file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Subject {
+pub struct ProbeFile {
     /// Its path.
     pub path: PathBuf,
     /// For a probe of a run: the variant's name, its seed, and which of its two probes it is.
     pub of: Option<(String, u64, ProbeCheckpoint)>,
 }
 
-impl Subject {
+impl ProbeFile {
     /// A probe file that belongs to no run.
     pub fn of_file(path: &Path) -> Self {
         Self { path: path.to_owned(), of: None }
@@ -41,12 +41,12 @@ impl Subject {
             path: run.probe_path(&head.name, seed, which),
             of: Some((head.name.clone(), seed, which)),
         });
-        let (found, absent): (Vec<Self>, Vec<Self>) = all.partition(|subject| subject.path.exists());
+        let (found, absent): (Vec<Self>, Vec<Self>) = all.partition(|file| file.path.exists());
         let is_trained = |(head, seed, _): &(String, u64, ProbeCheckpoint)| {
             run.outcome(head, *seed).is_ok_and(|outcome| outcome.best_epoch.is_some())
         };
         let missing: Vec<Self> =
-            absent.into_iter().filter(|subject| subject.of.as_ref().is_some_and(is_trained)).collect();
+            absent.into_iter().filter(|file| file.of.as_ref().is_some_and(is_trained)).collect();
         let warning = missing.first().map(|first| {
             let many = counted(missing.len(), "trained probe is", "trained probes are");
             format!("{many} missing, the first is {}; copy the run again", first.path.display())
@@ -82,10 +82,12 @@ impl Subject {
 /// A probe and the results of its evaluation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvaluatedProbe {
-    /// The probe.
-    pub subject: Subject,
-    /// SHA-256 of its file.
-    pub file: String,
+    /// Its file.
+    #[serde(rename = "subject")] // as other versions send it
+    pub file: ProbeFile,
+    /// SHA-256 of that.
+    #[serde(rename = "file")] // likewise
+    pub sha256: String,
     /// The results.
     pub metrics: Metrics,
 }
@@ -97,7 +99,7 @@ pub fn dataset_of(run: &Run) -> Result<Dataset, DatasetMoved> {
 }
 
 /// The images of an evaluation, as indices into the token cache.
-pub struct Question {
+pub struct EvalImages {
     /// Name of the split.
     pub split: &'static str,
     /// The evaluated images, with their classes.
@@ -108,7 +110,7 @@ pub struct Question {
     pub training: Labelled,
 }
 
-impl Question {
+impl EvalImages {
     /// The images of `split`, or of the held-out split if `None`; an error if there are none.
     pub fn of_split(dataset: &Dataset, split: Option<Split>) -> anyhow::Result<Self> {
         let split = split.or_else(|| dataset.held_out()).context(
@@ -147,7 +149,7 @@ impl Question {
         Ok(Self { split: "test", evaluated, image_seeds, training: Parts::divide(dataset, selection)?.train })
     }
 
-    /// The dataset reduced to the evaluated images, and the same question about it, without training images.
+    /// The dataset reduced to the evaluated images, and the same images of it, without training images.
     pub fn reduce(self, dataset: &Dataset) -> (Dataset, Self) {
         let samples = self.evaluated.images.iter().map(|&image| dataset.samples[image].clone()).collect();
         let images = (0..self.evaluated.images.len()).collect();

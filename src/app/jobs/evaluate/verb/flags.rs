@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::eval_probes::{Question, dataset_of};
+use super::eval_probes::{EvalImages, dataset_of};
 use super::files::RowFormat;
 use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::flag_overrides::FlagOverrides;
@@ -188,7 +188,7 @@ impl EvalFlags {
         self.check()?;
         match &self.run {
             Some(run) => Ok(Run::open(run)?.truth()?.indices.len()),
-            None => Ok(Question::of_split(&self.dataset(None)?, self.split)?.evaluated.images.len()),
+            None => Ok(EvalImages::of_split(&self.dataset(None)?, self.split)?.evaluated.images.len()),
         }
     }
 

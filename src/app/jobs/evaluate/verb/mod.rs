@@ -18,7 +18,7 @@ use anyhow::{anyhow, bail};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-pub use self::eval_probes::{EvaluatedProbe, Question, Subject, dataset_of};
+pub use self::eval_probes::{EvalImages, EvaluatedProbe, ProbeFile, dataset_of};
 pub use self::files::RowFormat;
 pub use self::flags::EvalFlags;
 use self::one_probe::Inputs;
@@ -101,7 +101,7 @@ impl Eval<'_> {
     fn run(&self, engine: &mut Engine, reporter: &mut dyn Reporter) -> Result<(), JobError> {
         let Self { flags, sink } = *self;
         let setup = self.setup(engine, reporter)?;
-        let Setup { run, device, options, dataset, question, plan, subjects, left_out } = &setup;
+        let Setup { run, device, options, dataset, eval_images, plan, probes, left_out } = &setup;
         sink(EvalEvent::Note(describe(plan)))?;
         let causal = flags.removal();
         let encoder = causal.as_ref().filter(|spec| spec.needs_encoder());
@@ -109,18 +109,18 @@ impl Eval<'_> {
         let Extracted { cache, .. } = extract::run(engine, plan, (dataset, device), reporter)?;
         let _working = reporter.cancel().working();
         sink(EvalEvent::Begun)?;
-        let samples = &question.evaluated.images;
+        let samples = &eval_images.evaluated.images;
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(samples.len(), cache.grid().len()));
             let note =
                 format!("keeping three numbers per token: {bytes} per probe, a third more in its file");
             sink(EvalEvent::Note(note))?;
         }
-        let [evaluated, training] =
-            [&question.evaluated, &question.training].map(|set| readable(set, |image| cache.readable(image)));
+        let [evaluated, training] = [&eval_images.evaluated, &eval_images.training]
+            .map(|set| readable(set, |image| cache.readable(image)));
         if evaluated.images.is_empty() {
             let images = counted(samples.len(), "image", "images");
-            return Err(anyhow!("0 of {images} can be read (split {})", question.split).into());
+            return Err(anyhow!("0 of {images} can be read (split {})", eval_images.split).into());
         }
         let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
@@ -137,7 +137,7 @@ impl Eval<'_> {
             flags,
             setup: &setup,
             cache: &cache,
-            set: Arc::new(eval_set(dataset, question.split, samples)),
+            set: Arc::new(eval_set(dataset, eval_images.split, samples)),
             nulls: NullBands::new(DRAWS, flags.seed),
             metrics: MetricsSpec {
                 ablations: flags.ablations.then_some(flags.seed),
@@ -158,22 +158,22 @@ impl Eval<'_> {
             }
             taus => taus?,
         };
-        let names = stems(subjects.iter().map(|subject| subject.path.as_path()), &[]);
+        let names = stems(probes.iter().map(|file| file.path.as_path()), &[]);
         let run = run.as_ref().filter(|_| flags.reading.is_none());
         let mut results = RunResults::new(run);
         let (mut evaluated_probes, mut partial) = (0, 0);
-        for ((subject, name), taus) in subjects.iter().zip(&names).zip(taus) {
-            match inputs.evaluate(engine, (subject, name), taus, reporter) {
+        for ((file, name), taus) in probes.iter().zip(&names).zip(taus) {
+            match inputs.evaluate(engine, (file, name), taus, reporter) {
                 Ok(Some((answer, files))) => {
                     evaluated_probes += 1;
                     results.add(&answer, flags.seed)?;
                     sink(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
-                        sink(EvalEvent::Survey { probe: subject.path.clone(), files })?;
+                        sink(EvalEvent::Survey { probe: file.path.clone(), files })?;
                     }
                 }
                 Ok(None) => partial += 1,
-                Err(error) => self.leave_out(subject, &error)?,
+                Err(error) => self.leave_out(file, &error)?,
             }
             // After a cancellation the results so far are still sent.
             if reporter.cancel().is_cancelled() {
@@ -194,7 +194,7 @@ impl Eval<'_> {
             return end;
         }
         if evaluated_probes == 0 {
-            let all = counted(subjects.len() + left_out, "probe", "probes");
+            let all = counted(probes.len() + left_out, "probe", "probes");
             return Err(anyhow!("0 of {all} could be evaluated").into());
         }
         let tell = &mut |what: &str, done: usize, all: usize| {
@@ -213,7 +213,7 @@ impl Eval<'_> {
         let reading = if change.is_none() { String::new() } else { format!(", {change}") };
         let noun = noun(images, "image", "images");
         let title =
-            format!("{} {} {noun} of {}{reading}", format::count(images), question.split, dataset.name);
+            format!("{} {} {noun} of {}{reading}", format::count(images), eval_images.split, dataset.name);
         sink(EvalEvent::Found { title, images, masks: regions.known() })?;
         results.set_anchors(anchors);
         sink(EvalEvent::Kept(results.store()?))?;
@@ -226,7 +226,7 @@ impl Eval<'_> {
         end
     }
 
-    /// Stability of the orders under small changes and other seeds, as `[subject][image]`, on the readable `samples`; no
+    /// Stability of the orders under small changes and other seeds, as `[probe][image]`, on the readable `samples`; no
     /// image without the flag.
     fn stability(
         &self,
@@ -236,9 +236,9 @@ impl Eval<'_> {
         reporter: &mut dyn Reporter,
     ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
         let EvalFlags { stability, reading, seed, .. } = self.flags;
-        let Setup { subjects, question, plan, dataset, device, .. } = setup;
+        let Setup { probes, eval_images, plan, dataset, device, .. } = setup;
         if !stability {
-            return Ok(vec![Vec::new(); subjects.len()]);
+            return Ok(vec![Vec::new(); probes.len()]);
         }
         let cost = format!(
             "the stability of orders costs {} full encoder passes per image, once for all probes",
@@ -250,8 +250,8 @@ impl Eval<'_> {
             return Err(Usage(format!("--stability: {why}")).into());
         }
         let images: Vec<(Option<usize>, u64)> =
-            samples.iter().copied().zip(question.image_seeds.iter().copied()).collect();
-        stability::measure(engine, &reader, (subjects, reading, *seed), (dataset, &images), reporter)
+            samples.iter().copied().zip(eval_images.image_seeds.iter().copied()).collect();
+        stability::measure(engine, &reader, (probes, reading, *seed), (dataset, &images), reporter)
     }
 
     /// Opens the backbone for removal curves that need it, and sends a note on their cost.
@@ -267,7 +267,7 @@ impl Eval<'_> {
     }
 
     /// Sends the event that a probe cannot be evaluated.
-    fn leave_out(&self, subject: &Subject, error: &anyhow::Error) -> anyhow::Result<()> {
-        (self.sink)(EvalEvent::LeftOut { probe: subject.path.clone(), error: lines(error).join(": ") })
+    fn leave_out(&self, file: &ProbeFile, error: &anyhow::Error) -> anyhow::Result<()> {
+        (self.sink)(EvalEvent::LeftOut { probe: file.path.clone(), error: lines(error).join(": ") })
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 
 use super::parts::{self, PartFile};
 use super::setup::Setup;
-use super::{EvalFlags, EvaluatedProbe, RowFormat, Subject, files};
+use super::{EvalFlags, EvaluatedProbe, ProbeFile, RowFormat, files};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::evaluate::batches::{EvalContext, evaluate_until};
 use crate::app::jobs::part::Part;
@@ -47,15 +47,15 @@ impl Inputs<'_> {
     pub fn evaluate(
         &self,
         engine: &mut Engine,
-        (subject, name): (&Subject, &str),
+        (file, name): (&ProbeFile, &str),
         taus: Vec<Option<Taus>>,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Option<Evaluated>> {
         let Self { flags, cache, set, nulls, .. } = self;
-        let Setup { dataset, question, plan, .. } = self.setup;
-        let (probe, file) = subject.load()?;
-        question.check_classes(&probe, &dataset.classes)?;
-        let (samples, image_seeds) = (&question.evaluated.images[..], &question.image_seeds[..]);
+        let Setup { dataset, eval_images, plan, .. } = self.setup;
+        let (probe, sha256) = file.load()?;
+        eval_images.check_classes(&probe, &dataset.classes)?;
+        let (samples, image_seeds) = (&eval_images.evaluated.images[..], &eval_images.image_seeds[..]);
         let (reading, images) = (&flags.reading, (samples, image_seeds));
         let mut evaluator = Evaluator::new(&probe, reading.clone(), cache, set.clone(), images, nulls)?;
         (evaluator.metrics, evaluator.stability) = (Some(self.metrics), taus);
@@ -63,13 +63,13 @@ impl Inputs<'_> {
         if files {
             evaluator.keep_vectors();
         }
-        let context = EvalContext { what: &subject.name(), probe: [0, 1], subset_reader: self.subset_reader };
+        let context = EvalContext { what: &file.name(), probe: [0, 1], subset_reader: self.subset_reader };
         let digest = OnceCell::new(); // covers the names of all images: computed once for all parts
         let part_of = |part: Part| {
             let digest = digest.get_or_init(|| {
                 // Without the dataset's hash: the digest covers the images themselves, and the cache may hold more.
                 let tokens = TokenKey { dataset: String::new(), ..plan.source().clone() }.key();
-                parts::question_digest(flags, (&file, &tokens), (set, image_seeds))
+                parts::question_digest(flags, (&sha256, &tokens), (set, image_seeds))
             });
             let range = part.range(samples.len());
             let regions = self.metrics.regions.get(range.clone()).unwrap_or_default();
@@ -92,6 +92,6 @@ impl Inputs<'_> {
         let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
         let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
         let files = files.then(|| files::result_files(&name, evaluator, backbone, reading, formats));
-        Ok(Some((EvaluatedProbe { subject: subject.clone(), file, metrics }, files)))
+        Ok(Some((EvaluatedProbe { file: file.clone(), sha256, metrics }, files)))
     }
 }

@@ -33,10 +33,11 @@ impl<'a> RunResults<'a> {
 
     /// Adds the results of a probe, whose random draws were seeded with `draws`; those of a probe of no run are not kept.
     pub fn add(&mut self, answer: &EvaluatedProbe, draws: u64) -> Result<(), RunError> {
-        let EvaluatedProbe { subject, file, metrics } = answer;
-        let Some((head, seed, which)) = subject.of.clone() else { return Ok(()) };
+        let EvaluatedProbe { file, sha256, metrics } = answer;
+        let Some((head, seed, which)) = file.of.clone() else { return Ok(()) };
         let (which, metrics) = (which.name().to_owned(), metrics.clone());
-        let probe = ProbeMetrics { head, seed, which, file: Some(file.clone()), draws: Some(draws), metrics };
+        let probe =
+            ProbeMetrics { head, seed, which, file: Some(sha256.clone()), draws: Some(draws), metrics };
         self.unstored.probes.push(probe);
         if is_due(self.stored.elapsed(), self.took) {
             self.store()?;

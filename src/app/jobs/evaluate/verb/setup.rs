@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use burn::tensor::Device;
 
-use super::{Eval, Question, Subject};
+use super::{Eval, EvalImages, ProbeFile};
 use crate::app::format::{counted, shell_path};
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{ExtractOptions, Plan};
@@ -24,14 +24,14 @@ pub(super) struct Setup {
     pub device: Device,
     /// How the tokens are extracted.
     pub options: ExtractOptions,
-    /// The images whose tokens are extracted: with anchors or if all are cached the whole dataset, else those of `question`.
+    /// The images whose tokens are extracted: with anchors or if all are cached the whole dataset, else those of `eval_images`.
     pub dataset: Dataset,
     /// Which of them are evaluated.
-    pub question: Question,
+    pub eval_images: EvalImages,
     /// The extraction.
     pub plan: Plan,
     /// The probes that fit.
-    pub subjects: Vec<Subject>,
+    pub probes: Vec<ProbeFile>,
     /// Number of probes that do not.
     pub left_out: usize,
 }
@@ -47,36 +47,37 @@ impl Eval<'_> {
         let options = flags.extract_options(trained.as_ref(), &device, reporter)?;
         let dataset = flags.dataset(run.as_ref())?;
         let selection = trained.as_ref().and_then(|settings| settings.selection);
-        let question = match &run {
-            Some(run) => Question::of_run(run, &dataset, selection)?,
-            None => Question::of_split(&dataset, flags.split)?,
+        let eval_images = match &run {
+            Some(run) => EvalImages::of_run(run, &dataset, selection)?,
+            None => EvalImages::of_split(&dataset, flags.split)?,
         };
         run.as_ref().map_or(Ok(()), |run| self.check_layer(run))?;
         let plan = Plan::new(options.clone(), &dataset)?;
         flags.check_tokens(plan.grid.len())?;
-        let subjects = match &run {
-            Some(run) => self.subjects_of(run, &plan, reporter)?,
+        let probes = match &run {
+            Some(run) => self.probes_of(run, &plan, reporter)?,
             None => {
                 self.warn(&plan, &options, reporter);
-                flags.probe.iter().map(|path| Subject::of_file(path)).collect()
+                flags.probe.iter().map(|path| ProbeFile::of_file(path)).collect()
             }
         };
-        let (subjects, left_out) = self.compatible(subjects, &question, &plan, &dataset.classes)?;
+        let (probes, left_out) = self.compatible(probes, &eval_images, &plan, &dataset.classes)?;
         // Only anchors need tokens of the training images; those that are cached anyway stay in the plan.
         let keep_all = flags.anchors || plan.complete();
-        let (dataset, question) = if keep_all { (dataset, question) } else { question.reduce(&dataset) };
+        let (dataset, eval_images) =
+            if keep_all { (dataset, eval_images) } else { eval_images.reduce(&dataset) };
         let plan = if keep_all { plan } else { plan.for_dataset(&dataset)? };
-        Ok(Setup { run, device, options, dataset, question, plan, subjects, left_out })
+        Ok(Setup { run, device, options, dataset, eval_images, plan, probes, left_out })
     }
 
     /// The probes of a run that read the tokens of `plan`, with a warning of missing ones; an error if it was trained on other
     /// images or weights.
-    fn subjects_of(
+    fn probes_of(
         &self,
         run: &Run,
         plan: &Plan,
         reporter: &mut dyn Reporter,
-    ) -> anyhow::Result<Vec<Subject>> {
+    ) -> anyhow::Result<Vec<ProbeFile>> {
         same_tokens(run, plan.source())?;
         if run.manifest.tokens.dataset != plan.source().dataset {
             reporter.warn(format!(
@@ -87,8 +88,8 @@ impl Eval<'_> {
             ));
         }
         let which = if self.flags.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        let reads = |subject: &Subject| subject.reads(run, plan.source());
-        let (found, warning) = Subject::of_run(run, which)?;
+        let reads = |file: &ProbeFile| file.reads(run, plan.source());
+        let (found, warning) = ProbeFile::of_run(run, which)?;
         warning.into_iter().for_each(|warning| reporter.warn(warning));
         Ok(found.into_iter().filter(reads).collect())
     }
@@ -112,23 +113,23 @@ impl Eval<'_> {
     /// of which an event is sent.
     fn compatible(
         &self,
-        subjects: Vec<Subject>,
-        question: &Question,
+        probes: Vec<ProbeFile>,
+        eval_images: &EvalImages,
         plan: &Plan,
         classes: &[String],
-    ) -> anyhow::Result<(Vec<Subject>, usize)> {
-        let (mut compatible, all) = (Vec::new(), subjects.len());
+    ) -> anyhow::Result<(Vec<ProbeFile>, usize)> {
+        let (mut compatible, all) = (Vec::new(), probes.len());
         let mut refused = true;
-        for subject in subjects {
-            let fits = subject.load().and_then(|(probe, _)| {
+        for file in probes {
+            let fits = file.load().and_then(|(probe, _)| {
                 probe.fits(plan.backbone.hidden_size, plan.grid.len(), plan.cls)?;
-                question.check_classes(&probe, classes)
+                eval_images.check_classes(&probe, classes)
             });
             match fits {
-                Ok(()) => compatible.push(subject),
+                Ok(()) => compatible.push(file),
                 Err(error) => {
-                    refused &= !subject.path.exists() || user_error::refused(&error);
-                    self.leave_out(&subject, &error)?;
+                    refused &= !file.path.exists() || user_error::refused(&error);
+                    self.leave_out(&file, &error)?;
                 }
             }
         }

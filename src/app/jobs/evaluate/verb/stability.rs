@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use super::Subject;
+use super::ProbeFile;
 use crate::app::jobs::engine::Engine;
 use crate::app::jobs::stability::{BATCH, changed, left_out};
 use crate::app::jobs::tokens::TokenReader;
@@ -21,16 +21,16 @@ pub(super) fn passes(seed: u64) -> usize {
     1 + kinds(seed).iter().map(|(_, changes)| changes.len()).sum::<usize>()
 }
 
-/// The mean tau of every kind of perturbation, as `[subject][image]`; `None` for heads without a single order.
+/// The mean tau of every kind of perturbation, as `[probe][image]`; `None` for heads without a single order.
 pub(super) fn measure(
     engine: &mut Engine,
     reader: &TokenReader,
-    (subjects, change, seed): (&[Subject], &Intervention, u64),
+    (files, change, seed): (&[ProbeFile], &Intervention, u64),
     (dataset, images): (&Dataset, &[(Option<usize>, u64)]),
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<Vec<Option<Taus>>>, JobError> {
-    let (kinds, mut found) = (kinds(seed), vec![Vec::with_capacity(images.len()); subjects.len()]);
-    let loaded = subjects.iter().map(|subject| Ok((subject.name(), subject.load()?.0)));
+    let (kinds, mut found) = (kinds(seed), vec![Vec::with_capacity(images.len()); files.len()]);
+    let loaded = files.iter().map(|file| Ok((file.name(), file.load()?.0)));
     let probes = loaded.collect::<anyhow::Result<Vec<(String, Probe)>>>()?;
     let peers: Vec<Vec<usize>> = probes
         .iter()
