@@ -55,9 +55,9 @@ impl OnFlags {
             Some(place) => self.perform_remotely(place, job, &mut reporter, &tell),
         };
         let is_disconnected = |error: &anyhow::Error| {
-            let fault = error.downcast_ref::<RemoteError>().map(|error| &error.fault);
+            let kind = error.downcast_ref::<RemoteError>().map(|error| &error.kind);
             use RemoteErrorKind::{Damaged, Killed, Lost};
-            matches!(fault, Some(Lost { .. } | Killed { .. } | Damaged { .. }))
+            matches!(kind, Some(Lost { .. } | Killed { .. } | Damaged { .. }))
         };
         if matches!(&ended, Err(JobError::Failed(error)) if is_disconnected(error)) {
             reporter.display.say("results so far are kept; run the same command again");

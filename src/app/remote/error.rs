@@ -20,9 +20,9 @@ pub struct RemoteError {
     /// The worker's address, as displayed.
     pub place: String,
     /// The kind of failure.
-    pub fault: RemoteErrorKind,
+    pub kind: RemoteErrorKind,
     /// The last lines on the standard error of the worker or of ssh.
-    pub said: Vec<String>,
+    pub stderr: Vec<String>,
 }
 
 /// The kind of failure; each message says what to do.
@@ -86,8 +86,8 @@ pub enum RemoteErrorKind {
 }
 
 /// Why ssh failed, by its messages; `None` if the exit code is that of the remote command.
-pub(super) fn refused_by_ssh(code: Option<i32>, said: &[String]) -> Option<RemoteErrorKind> {
-    let says = |text: &str| said.iter().any(|line| line.contains(text));
+pub(super) fn refused_by_ssh(code: Option<i32>, stderr: &[String]) -> Option<RemoteErrorKind> {
+    let says = |text: &str| stderr.iter().any(|line| line.contains(text));
     (code == Some(SSH_FAILED)).then(|| match () {
         () if says("Host key for") && says("has changed") => RemoteErrorKind::ChangedHostKey,
         () if says("Host key verification failed") => RemoteErrorKind::NewHostKey,
@@ -114,9 +114,9 @@ impl RemoteErrorKind {
         }
     }
 
-    /// Why a program ended before it greeted, by what it `said`.
-    pub(super) fn ended(program: String, ended: Option<ExitStatus>, said: &[String]) -> Self {
-        match said.iter().any(|line| line.contains("unrecognized subcommand")) {
+    /// Why a program ended before its greeting, by the lines on its standard error.
+    pub(super) fn ended(program: String, ended: Option<ExitStatus>, stderr: &[String]) -> Self {
+        match stderr.iter().any(|line| line.contains("unrecognized subcommand")) {
             true => Self::TooOld { program },
             false => Self::Ended { program, status: described(ended) },
         }
@@ -132,18 +132,18 @@ impl RemoteError {
     /// The error of a worker of which the process here, or a thread that speaks with it, cannot be started.
     pub(super) fn not_started(place: &WorkerAddress, program: Option<&str>, error: &io::Error) -> Self {
         let (program, why) = (place.executable(program), error.to_string());
-        let fault = RemoteErrorKind::NotStarted { program, why };
-        Self { place: place.to_string(), fault, said: Vec::new() }
+        let kind = RemoteErrorKind::NotStarted { program, why };
+        Self { place: place.to_string(), kind, stderr: Vec::new() }
     }
 }
 
 impl Display for RemoteError {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.place, self.fault)?;
-        if !self.said.is_empty() {
+        write!(f, "{}: {}", self.place, self.kind)?;
+        if !self.stderr.is_empty() {
             f.write_str("\nits last output:")?;
         }
-        self.said.iter().try_for_each(|line| write!(f, "\n  {line}"))
+        self.stderr.iter().try_for_each(|line| write!(f, "\n  {line}"))
     }
 }
 
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn a_login_that_is_refused_is_told_from_a_machine_that_is_not_there() {
-        let fault = |said: &str| refused_by_ssh(Some(SSH_FAILED), &[said.to_owned()]);
+        let kind = |line: &str| refused_by_ssh(Some(SSH_FAILED), &[line.to_owned()]);
         let refused = [
             "me@gpu1: Permission denied (publickey).",
             "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
         ];
-        assert!(refused.iter().all(|said| fault(said) == Some(RemoteErrorKind::Denied)));
-        let absent = fault("ssh: connect to host gpu1 port 22: Connection timed out");
+        assert!(refused.iter().all(|line| kind(line) == Some(RemoteErrorKind::Denied)));
+        let absent = kind("ssh: connect to host gpu1 port 22: Connection timed out");
         assert_eq!(absent, Some(RemoteErrorKind::Unreachable));
         assert_eq!(refused_by_ssh(Some(1), &[]), None);
     }
@@ -171,8 +171,8 @@ mod tests {
     fn a_program_that_is_killed_is_told_from_a_lost_connection() {
         use std::os::unix::process::ExitStatusExt;
         let is_killed = |raw: i32, is_ssh: bool| {
-            let fault = RemoteErrorKind::lost(Some(ExitStatus::from_raw(raw)), is_ssh);
-            matches!(fault, RemoteErrorKind::Killed { .. })
+            let kind = RemoteErrorKind::lost(Some(ExitStatus::from_raw(raw)), is_ssh);
+            matches!(kind, RemoteErrorKind::Killed { .. })
         };
         let exit = |code: i32| code << 8;
         assert!(is_killed(exit(137), true) && is_killed(9, false));

@@ -106,7 +106,7 @@ fn remote_fed(
     from: impl Read,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<String> {
-    let (status, printed, said) = feed(place.shell(script, "Compression=yes")?, from, progress)
+    let (status, printed, stderr) = feed(place.shell(script, "Compression=yes")?, from, progress)
         .context("`ssh` cannot be started. Install the OpenSSH client, or put it on the PATH")?;
     ensure!(
         (printed.len() as u64) < MAX_PRINTED,
@@ -115,10 +115,10 @@ fn remote_fed(
     if status.is_some_and(|status| status.success()) {
         return Ok(String::from_utf8_lossy(&printed).into_owned());
     }
-    if let Some(fault) = refused_by_ssh(status.and_then(|status| status.code()), &said) {
-        return Err(RemoteError { place: place.to_string(), fault, said }.into());
+    if let Some(kind) = refused_by_ssh(status.and_then(|status| status.code()), &stderr) {
+        return Err(RemoteError { place: place.to_string(), kind, stderr }.into());
     }
-    bail!("{place}: `{what}` failed there ({}):\n  {}", described(status), said.join("\n  "))
+    bail!("{place}: `{what}` failed there ({}):\n  {}", described(status), stderr.join("\n  "))
 }
 
 /// Parses the output of `uname -sm; getconf GNU_LIBC_VERSION`.

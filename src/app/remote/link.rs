@@ -147,14 +147,14 @@ impl Link {
 
     /// Records a failure and schedules the next attempt, if another one may succeed.
     fn down(&mut self, error: RemoteError) {
-        let retries = match error.fault {
+        let retries = match error.kind {
             // Logins that are refused again and again may block this user there.
             RemoteErrorKind::Protocol { .. }
             | RemoteErrorKind::TooOld { .. }
             | RemoteErrorKind::ChangedHostKey
             | RemoteErrorKind::NewHostKey
             | RemoteErrorKind::Denied => false,
-            _ => self.was_connected || error.fault.is_transient(),
+            _ => self.was_connected || error.kind.is_transient(),
         };
         let delay = retry_delay(self.attempts);
         self.attempts += 1;
@@ -162,8 +162,8 @@ impl Link {
         self.phase = Phase::Down(retries.then(|| Instant::now() + delay));
     }
 
-    fn error(&self, fault: RemoteErrorKind) -> RemoteError {
-        RemoteError { place: self.place.to_string(), fault, said: Vec::new() }
+    fn error(&self, kind: RemoteErrorKind) -> RemoteError {
+        RemoteError { place: self.place.to_string(), kind, stderr: Vec::new() }
     }
 
     fn not_started(&self, error: &io::Error) -> RemoteError {
@@ -360,16 +360,16 @@ mod tests {
         // A permanent failure is retried only if there was a connection before; another protocol never is.
         let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
         let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
-        for (stood, fault, again) in [
+        for (was_connected, kind, retries) in [
             (false, ended(), false),
             (true, ended(), true),
             (true, other(), false),
             (false, lost(), true),
             (true, RemoteErrorKind::Denied, false),
         ] {
-            link.was_connected = stood;
-            link.down(link.error(fault));
-            assert_eq!(matches!(link.phase, Phase::Down(Some(_))), again);
+            link.was_connected = was_connected;
+            link.down(link.error(kind));
+            assert_eq!(matches!(link.phase, Phase::Down(Some(_))), retries);
         }
     }
 }

@@ -179,11 +179,11 @@ impl Remote {
         let exits = !matches!(error, FrameError::Foreign { .. } | FrameError::Silent);
         let patience = if exits { PATIENCE } else { Duration::ZERO };
         let ended = wait_or_kill(&mut self.child, patience);
-        let said = self.stderr.lines(STDERR_PATIENCE);
+        let stderr = self.stderr.lines(STDERR_PATIENCE);
         let code = ended.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != WorkerAddress::Local;
-        let fault = match error {
+        let kind = match error {
             FrameError::Silent if self.hello.is_some() => {
                 let status = format!("nothing has come for {} s", TIMES.silence.as_secs());
                 RemoteErrorKind::Lost { status }
@@ -197,13 +197,13 @@ impl Remote {
             FrameError::Io(_) | FrameError::Torn if self.hello.is_some() => {
                 RemoteErrorKind::lost(ended, is_ssh)
             }
-            _ if is_ssh && let Some(fault) = refused_by_ssh(code, &said) => fault,
+            _ if is_ssh && let Some(kind) = refused_by_ssh(code, &stderr) => kind,
             _ if code.is_some_and(|code| NO_PROGRAM.contains(&code)) => {
                 RemoteErrorKind::NoProgram { program }
             }
-            _ => RemoteErrorKind::ended(program, ended, &said),
+            _ => RemoteErrorKind::ended(program, ended, &stderr),
         };
-        RemoteError { place: self.place.to_string(), fault, said }
+        RemoteError { place: self.place.to_string(), kind, stderr }
     }
 }
 
@@ -310,7 +310,7 @@ mod tests {
         let times = Times { silence: 20 * look, look, ..TIMES };
         let mut remote = remote(&[Event::Memory(1)], "exec sleep 600", times);
         assert!(matches!(remote.soon(PATIENCE), Ok(Some(Event::Memory(1)))));
-        let lost = remote.soon(PATIENCE).unwrap_err().fault;
+        let lost = remote.soon(PATIENCE).unwrap_err().kind;
         assert!(matches!(&lost, RemoteErrorKind::Lost { status } if status.contains("180 s")), "{lost}");
     }
 
