@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 use eframe::egui;
 use tempfile::TempDir;
 
-use super::tally::{self, CountingLink, Message, Sizes};
+use super::tally::{self, CountingLink, Message, Phases};
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
 use crate::app::devtools::{all_shown, draw_off_screen, gallery_scroll, is_quiet};
@@ -44,7 +44,7 @@ pub struct Sitting {
     /// When egui wants the next frame, counted from the last.
     repaint_delay: Duration,
     messages: SyncSender<Message>,
-    counting: JoinHandle<Vec<(&'static str, usize, Sizes)>>,
+    counting: JoinHandle<Phases>,
     folders: Vec<TempDir>,
 }
 
@@ -134,8 +134,8 @@ impl Sitting {
         Ok((frames.taken, ms(last - end)))
     }
 
-    /// Closes the window; the pipe's traffic by phase: name, repetitions, messages and bytes.
-    pub fn close(self) -> Vec<(&'static str, usize, Sizes)> {
+    /// Closes the window; returns the pipe's traffic by phase.
+    pub fn close(self) -> Phases {
         let Self { app, messages, counting, .. } = self;
         drop((app, messages));
         counting.join().unwrap_or_default()

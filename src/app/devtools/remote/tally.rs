@@ -54,8 +54,8 @@ impl AnyWorker for CountingLink {
     }
 }
 
-/// Sizes of every phase.
-type Phases = Vec<(&'static str, usize, Sizes)>;
+/// The phases in order: name, repetitions, messages and bytes.
+pub type Phases = Vec<(&'static str, usize, Sizes)>;
 
 /// Starts counting on a thread of its own, so that no frame waits for it; ends once every sender is dropped.
 pub fn start() -> std::io::Result<(SyncSender<Message>, JoinHandle<Phases>)> {
