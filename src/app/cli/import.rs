@@ -90,7 +90,7 @@ fn projects() -> PossibleValuesParser {
 fn size(text: &str) -> Result<[usize; 2], String> {
     let edge = |text: &str| text.parse().ok().filter(|edge| (1..=MAX_EDGE).contains(edge));
     let (height, width) = text.split_once('x').unwrap_or((text, text));
-    let wrong = || "expected a size of 1 to 16384 pixels, or HEIGHTxWIDTH such as 224x196".to_owned();
+    let wrong = || format!("expected a size of 1 to {MAX_EDGE} pixels, or HEIGHTxWIDTH such as 224x196");
     edge(height).zip(edge(width)).map(<[usize; 2]>::from).ok_or_else(wrong)
 }
 

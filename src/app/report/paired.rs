@@ -106,7 +106,7 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
     let note = format!(
         "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
          Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
-         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over 9999 draws \
+         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over {DRAWS} draws \
          that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
          three seeds, 0.004 with five. p is at least that of an exact test of images that all favour one head (0.06 if the \
          two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \

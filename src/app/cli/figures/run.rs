@@ -12,7 +12,7 @@ use crate::app::terminal::stdout::say;
 use crate::app::user_error::Usage;
 use crate::app::value_parser::names;
 use crate::model::stats;
-use crate::model::train::run::{Run, variant_name};
+use crate::model::train::run::{ProbeCheckpoint, Run, variant_name};
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::{rates, settings};
@@ -78,7 +78,8 @@ impl Figures {
 /// The rank coverage of a variant over the test images, as the mean of its best-epoch probes; `None` if not evaluated.
 fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
     let metrics = run_metrics::read(&Run::open(&run.about.folder).ok()?).ok()??;
-    let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == "best");
+    let best = ProbeCheckpoint::Best.name();
+    let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == best);
     let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
