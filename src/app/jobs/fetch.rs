@@ -120,7 +120,7 @@ fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> Control
             let what = format!("Downloading {}", progress.file);
             reporter.progress(&what, progress.done, Some(progress.total), Unit::Bytes);
         }
-        if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        reporter.cancel().flow()
     }
 }
 

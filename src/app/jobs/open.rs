@@ -98,7 +98,7 @@ pub fn run(
 pub fn dataset(path: &Path, reporter: &mut dyn Reporter) -> Result<Dataset, JobError> {
     let found = data::open_watched(path, &mut |found| {
         reporter.progress("Listing images", found as u64, None, Unit::Items);
-        if reporter.cancel().is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        reporter.cancel().flow()
     });
     Ok(found?)
 }

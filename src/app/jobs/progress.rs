@@ -1,5 +1,6 @@
 //! How far a job is, and the flag that ends it early or lets it come to the end of a step.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -145,6 +146,11 @@ impl Cancel {
     /// Whether such a step is under way.
     pub fn is_working(&self) -> bool {
         self.working.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether the work should continue or stop.
+    pub fn flow(&self) -> ControlFlow<()> {
+        if self.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Ends a job that was asked to.

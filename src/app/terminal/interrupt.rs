@@ -147,7 +147,7 @@ pub fn end() -> ! {
 
 /// Whether the work should continue or stop.
 pub fn flow() -> ControlFlow<()> {
-    if CANCEL.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    CANCEL.flow()
 }
 
 /// Waits for `time`; breaks as soon as the work should stop.
