@@ -16,7 +16,6 @@ use crate::app::format::file_stem;
 use crate::app::paths;
 use crate::app::user_error::UserError;
 use crate::model::annotations::Annotations;
-use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::image::{ImageError, Photo};
 use crate::model::data::{DataError, ImageSource};
 use crate::model::device::{self, Choice, DeviceError};
@@ -91,13 +90,13 @@ pub struct BackboneSpec {
 
 /// An open backbone, ready to read images.
 pub(super) struct LoadedBackbone {
-    spec: BackboneSpec,
+    pub(super) spec: BackboneSpec,
     pub(super) reader: TokenReader,
     /// Identifies backbone and options in the keys of cached tokens.
     pub(super) key: Arc<str>,
     /// Name, hardware and driver of its device, which decide how numbers are rounded.
     pub(super) hardware: [String; 3],
-    device: Device,
+    pub(super) device: Device,
 }
 
 /// A probe and its file.
@@ -214,12 +213,6 @@ impl Engine {
         let all: Vec<&str> = open.chain(self.lost.values().map(|spec| spec.device.as_str())).collect();
         // One that is no processor first: it is the likelier culprit.
         all.iter().find(|name| **name != "cpu").or(all.first()).copied()
-    }
-
-    /// Folder, device and token settings of an open backbone, to read the same tokens elsewhere.
-    pub(super) fn taker(&self, entry: BackboneId) -> Result<(PathBuf, Device, TokenSpec), UserError> {
-        let LoadedBackbone { spec, reader, device, .. } = self.backbone(entry)?;
-        Ok((spec.folder.clone(), device.clone(), reader.token_spec))
     }
 
     /// The open backbone with this id.

@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use super::EvalRequest;
 use super::stored::{self, digest};
 use crate::app::format::counted;
-use crate::app::jobs::engine::Engine;
+use crate::app::jobs::engine::{Engine, LoadedBackbone};
 use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
 use crate::app::jobs::regions::of_samples;
 use crate::app::jobs::{BackboneId, JobError, Reporter, Unit};
@@ -54,8 +54,9 @@ impl SplitTokens {
         reporter: &mut dyn Reporter,
     ) -> Result<Self, JobError> {
         engine.reopen(backbone, reporter)?;
-        let key = engine.backbone(backbone)?.key.clone();
-        let (folder, device, token_spec) = engine.taker(backbone)?;
+        let LoadedBackbone { spec: open, reader, key, device, .. } = engine.backbone(backbone)?;
+        let (folder, token_spec) = (open.folder.clone(), reader.token_spec);
+        let (key, device) = (key.clone(), device.clone());
         let root = (engine.env.tokens)().ok_or_else(|| {
             UserError::new("This user has no home folder to cache tokens in")
                 .remedy("Set the environment variable SSMPROBE_CACHE to a folder")
