@@ -13,17 +13,17 @@ use crate::app::format;
 /// How far a job is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is being done, as a person reads it.
+    /// What is being done, in words.
     pub what: String,
-    /// So much of it.
+    /// How much is done.
     pub done: u64,
-    /// Of so much; absent where nobody knows.
+    /// How much there is to do; `None` if it is not known.
     pub total: Option<u64>,
-    /// Of what.
+    /// What both are counted in.
     pub unit: Unit,
-    /// How long that takes at the speed so far.
+    /// How long `done` takes at the speed so far.
     pub elapsed: Duration,
-    /// How long the rest takes, where the job measures it; else it follows from `elapsed`.
+    /// The time left, if the job measures it; else it follows from `elapsed`.
     #[serde(default)]
     pub left: Option<Duration>,
 }
@@ -39,7 +39,7 @@ pub enum Unit {
 }
 
 impl Progress {
-    /// The part that is done, 0 to 1, where it is known.
+    /// The part that is done, 0 to 1, if it is known.
     pub fn fraction(&self) -> Option<f32> {
         let total = self.total.filter(|total| *total > 0)?;
         Some((self.done as f64 / total as f64).clamp(0.0, 1.0) as f32)
@@ -62,7 +62,7 @@ impl Progress {
         format!("{}{of}{unit}", amount(self.done))
     }
 
-    /// How long the rest takes, if that can be told.
+    /// The time left, if it can be estimated.
     pub fn left(&self) -> Option<Duration> {
         let total = self.total?;
         if self.left.is_some() || self.done == 0 || self.elapsed < TOO_EARLY {
@@ -73,7 +73,7 @@ impl Progress {
     }
 }
 
-/// At the speed so far there is nothing to tell before.
+/// Time before which no speed is estimated.
 const TOO_EARLY: Duration = Duration::from_millis(500);
 
 /// When the current part of a job began, and how much of it was done before.
@@ -89,12 +89,12 @@ impl Clock {
         Self { begun: Instant::now(), before }
     }
 
-    /// So much of the part is done.
+    /// The progress when `done` of the job is done.
     pub fn progress(&self, what: &str, done: u64, total: Option<u64>, unit: Unit) -> Progress {
         Progress { what: what.to_owned(), done, total, unit, elapsed: self.time_taken(done), left: None }
     }
 
-    /// How long it takes to do so much, at the speed so far: what was done before took none of this time.
+    /// How long `done` takes at the speed so far, to which what was done before the clock began does not count.
     fn time_taken(&self, done: u64) -> Duration {
         let elapsed = self.begun.elapsed();
         match done.saturating_sub(self.before) {
@@ -107,7 +107,7 @@ impl Clock {
 }
 
 /// Whether a job should end early, which is only ever set, and whether a step is worth waiting for. Shared by
-/// who asked and who works.
+/// the job and whoever may cancel it.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     cancelled: Arc<AtomicBool>,
@@ -132,7 +132,7 @@ impl Cancel {
         self.cancelled.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was asked to.
+    /// Whether the job was asked to end.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -143,7 +143,7 @@ impl Cancel {
         Working(self.working.clone())
     }
 
-    /// Whether such a step is under way.
+    /// Whether a step that is worth waiting for is under way.
     pub fn is_working(&self) -> bool {
         self.working.load(Ordering::SeqCst) > 0
     }
@@ -153,7 +153,7 @@ impl Cancel {
         if self.is_cancelled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Ends a job that was asked to.
+    /// [`JobError::Cancelled`] if the job was asked to end.
     pub fn check(&self) -> Result<(), JobError> {
         if self.is_cancelled() { Err(JobError::Cancelled) } else { Ok(()) }
     }

@@ -48,7 +48,7 @@ impl<E: Into<anyhow::Error>> From<E> for JobError {
 
 /// Receives a job's progress and warnings, and may cancel it.
 pub trait Reporter {
-    /// Starts the clock of the progress that is reported next, of which so much is done already.
+    /// Starts the clock of the progress that is reported next; `done` is what was done before.
     fn begin(&mut self, _done: u64) {}
 
     /// Reports how much of `what` is done.

@@ -55,8 +55,8 @@ pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> any
     Ok(version.trim().to_owned())
 }
 
-/// The script that installs a program of so many bytes from its input. That also ends where the connection is lost: half a program must
-/// not replace a whole one, nor fill a home folder that has little room.
+/// The script that installs a program of `bytes` bytes from its input, which also ends where the connection is lost: half a program
+/// must not replace a whole one, nor fill a home folder that has little room.
 fn copying(bytes: u64) -> String {
     format!(
         "mkdir -p ~/.local/bin && cd ~/.local/bin && {{ cat > .ssmprobe-new && test $(wc -c < .ssmprobe-new) -eq {bytes} && \

@@ -23,7 +23,7 @@ struct Job {
     losses: u32,
     /// Whether its cancellation was requested, or what it opens was closed meanwhile.
     cancelled: bool,
-    /// The latter: nothing is open, though it may still open it.
+    /// Whether what it opens was closed meanwhile: it may open it yet, which is then not kept.
     closed: bool,
 }
 

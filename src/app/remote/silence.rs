@@ -17,7 +17,7 @@ pub(super) struct Times {
     /// The longest time between two writes. It is shorter than [`look`](Self::look): of two ends that were asleep together each gives
     /// a sign before the other's second look, though the clock of Windows went on and no wait did.
     pub(super) sign: Duration,
-    /// How long nothing may come.
+    /// The longest time in which nothing may come.
     pub(super) silence: Duration,
     /// Time between two looks at whether anything has come.
     pub(super) look: Duration,
@@ -87,7 +87,7 @@ fn falls_silent(reader: &Weak<Waiting>, times: Times) -> bool {
 mod tests {
     use super::*;
 
-    /// What the watch of a reader says that has waited since then and is dropped after so many looks, and when it says so.
+    /// Whether a reader that has waited since `since` and is dropped after this number of looks is found silent, and when.
     fn watched(since: Option<Instant>, times: Times, looks: u32) -> (bool, Duration) {
         let (waiting, begun) = (Arc::new(Mutex::new(since)), Instant::now());
         let reader = Arc::downgrade(&waiting);

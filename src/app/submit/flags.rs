@@ -17,7 +17,7 @@ pub enum SubmitTarget {
     Local,
 }
 
-/// Whether and where work is handed in.
+/// Whether and where tasks are submitted.
 #[derive(Clone, Debug, Default, PartialEq, Args)]
 #[command(next_help_heading = "Submission")]
 pub struct SubmitFlags {

@@ -222,7 +222,7 @@ pub fn tail(plan: &Plan, task: Task, lines: usize) -> Vec<String> {
     all[all.len().saturating_sub(lines)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
-/// The last bytes of a log, at most so many, as text; drivers print there, too. Empty if it cannot be read.
+/// The last bytes of a log, at most `most`, as text; drivers print there, too. Empty if it cannot be read.
 pub fn end_of(path: &Path, most: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = atomic_file::open(path)?;

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long a message is waited for: nobody may read the pipe or terminal that standard error is.
+/// How long the program waits for a message to be written: perhaps nobody reads standard error.
 const MAX_SAYING: Duration = Duration::from_millis(500);
 /// Time between two checks for a signal while [`pause`] waits.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
@@ -116,7 +116,7 @@ fn wait() {
     end()
 }
 
-/// Says something, to nobody if need be.
+/// Prints a message, without waiting long for somebody to read it.
 fn tell(text: &'static str) {
     in_time(MAX_SAYING, move || say!("{text}"));
 }

@@ -173,7 +173,7 @@ fn is_running(out: &Path) -> anyhow::Result<bool> {
     ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
 }
 
-/// Whether the training has ended; not as far as is known, where that could not be found out so many times in a row.
+/// Whether the training has ended; `false` as well where that cannot be found out, up to [`ATTEMPTS`] times in a row.
 fn has_ended(out: &Path, failures: &mut usize) -> anyhow::Result<bool> {
     match is_running(out) {
         Err(_) if *failures < ATTEMPTS => {

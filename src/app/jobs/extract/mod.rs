@@ -72,17 +72,17 @@ pub enum Event<'a> {
     Verifying { read: u64, total: u64 },
     /// The content of a shard does not match its digest: the tokens of its images are extracted again.
     Damaged(&'a Damage),
-    /// So many shards of an earlier version had no digests; these were added.
+    /// Digests were added to this number of shards, which an earlier version wrote without them.
     Adopted { shards: usize },
     /// Images were compared with their stored digests.
     Compared(Pace),
     /// The images of these samples have changed since their tokens were extracted: they are extracted again.
     Changed { samples: &'a [usize] },
-    /// The tokens of so many images have no stored digests of them.
+    /// The number of images whose tokens are cached without a digest of the image.
     Unknown { images: usize },
-    /// So many images could not be read when the cached tokens were extracted, and have none.
+    /// The number of images that have no cached tokens because they could not be read when these were extracted.
     LeftOut { images: usize },
-    /// The device ran out of memory: from here on a forward pass takes so many images.
+    /// The device ran out of memory: from here on a forward pass takes this number of images.
     OutOfMemory { images: usize },
     /// The image of this sample cannot be read and is left out.
     Unreadable { sample: usize, why: &'a str },
@@ -219,7 +219,7 @@ impl Plan {
         self.done == self.images
     }
 
-    /// What is to be said of images in both the training and the held-out part, by the digests beside the cached tokens;
+    /// The warning of images in both the training and the held-out part, by the digests beside the cached tokens;
     /// `None` if there are none.
     pub fn shared_images(&self, dataset: &Dataset) -> Option<String> {
         shared_images(dataset, &image_digests(&self.root, self.source(), self.images))

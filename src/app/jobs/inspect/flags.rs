@@ -20,7 +20,7 @@ use crate::model::probe::Probe;
 use crate::model::reading::slug;
 use crate::model::trace::Attribution;
 
-/// What is explained, through what, and what is written of it. Paths are those of the machine that computes.
+/// Images to explain, probes that explain them, and files to write. Paths are those of the machine that computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 pub struct InspectFlags {
     /// Backbone: a folder laid out as on the Hugging Face Hub, or an id on the Hub (`ORGANISATION/NAME[@REVISION]`),

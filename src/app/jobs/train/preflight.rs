@@ -83,8 +83,8 @@ const DISAGREEMENT: f64 = 0.1;
 /// The [`smallest_difference`], in points, where no difference can be detected.
 pub const UNDETECTABLE: f64 = 100.0;
 
-/// The smallest difference of two heads' accuracies, in points, that a training could show on so many test images with so
-/// many seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if none is. What it
+/// The smallest difference of two heads' accuracies, in points, that a training could show on this number of test images
+/// with this number of seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if none is. What it
 /// rests on is in [`assumed`].
 pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
     let points = CrossedMean::expected(images, seeds, DISAGREEMENT).detectable(0.8);
@@ -96,7 +96,7 @@ pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
     }
 }
 
-/// What [`smallest_difference`] assumes where it is this number of points with so many seeds, in words.
+/// What [`smallest_difference`] assumes where it is this number of points with this number of seeds, in words.
 pub fn assumed(points: f64, seeds: usize) -> String {
     let assumed = match points {
         UNDETECTABLE.. => "test images and seeds are too few to detect any difference at 80 % power",

@@ -16,9 +16,9 @@ use crate::model::train::protocol::Protocol;
 
 /// Epochs, and seeds by flag.
 pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
-/// Images of a step: a GPU has so many workgroups along one axis.
+/// Images of a step: a GPU has at most 65,535 workgroups along one axis.
 pub const BATCHES: RangeInclusive<usize> = 1..=65_535;
-/// Most seeds of one run in the window: beyond it nobody waits.
+/// Most seeds of one run in the window: more would take longer than anybody waits.
 pub const MOST_SEEDS: usize = 100;
 
 /// Seeds of trainings: every JSON reader has them to the digit.
@@ -169,7 +169,7 @@ impl TrainSettings {
         self
     }
 
-    /// The same with what its protocol has for the epochs and rates that nobody named.
+    /// The same with its protocol's epochs and rates in place of those that were not given.
     pub fn with_protocol(mut self, [epochs, rate]: [bool; 2]) -> Self {
         if !epochs {
             self.epochs = self.protocol.epochs();
