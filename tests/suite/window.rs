@@ -48,7 +48,7 @@ impl AnyWorker for FakeWorker {
         self.0.borrow_mut().events.pop_front()
     }
 
-    fn soon(&mut self, _: Duration) -> Option<Event> {
+    fn recv_timeout(&mut self, _: Duration) -> Option<Event> {
         None
     }
 }

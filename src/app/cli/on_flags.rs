@@ -86,7 +86,7 @@ impl OnFlags {
                 cancel_sent = true;
                 remote.send(Request::Cancel(JOB));
             }
-            let end = match remote.soon(POLL_INTERVAL)? {
+            let end = match remote.recv_timeout(POLL_INTERVAL)? {
                 Some(Event::Progress(_, progress)) => {
                     reporter.display.count(&progress);
                     continue;

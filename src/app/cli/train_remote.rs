@@ -48,12 +48,12 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
         let now = link.connection();
         training.report_connection(&before, &now, &display)?;
         before = now;
-        match link.soon(POLL_INTERVAL) {
+        match link.recv_timeout(POLL_INTERVAL) {
             Some(Event::Training { news, .. }) => training.apply(news, &display),
             Some(Event::Failed(_, error)) => return training.fail(error, &display),
             Some(Event::Warning { text, .. }) => display.say(&text),
             Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(training.end(&display)),
-            // Without a connection, `soon` returns at once.
+            // Without a connection, `recv_timeout` returns at once.
             None if !matches!(before, Connection::Connected { .. }) => std::thread::sleep(POLL_INTERVAL),
             Some(_) | None => {}
         }

@@ -8,18 +8,18 @@ use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::worker::{Waker, Worker, WorkerEnv};
 
-/// Answers requests with events. No call blocks except [`soon`](Self::soon), for at most the time given.
+/// Answers requests with events. No call blocks except [`recv_timeout`](Self::recv_timeout), for at most the time given.
 pub trait AnyWorker {
     /// Enqueues a request.
     fn send(&mut self, request: Request);
 
     /// The next event, if there is one.
     fn event(&mut self) -> Option<Event> {
-        self.soon(Duration::ZERO)
+        self.recv_timeout(Duration::ZERO)
     }
 
     /// The next event, waiting for it at most the time `at_most`.
-    fn soon(&mut self, at_most: Duration) -> Option<Event>;
+    fn recv_timeout(&mut self, at_most: Duration) -> Option<Event>;
 
     /// State of the connection to the worker.
     fn connection(&mut self) -> Connection {
@@ -43,8 +43,8 @@ impl AnyWorker for Worker {
         Self::send(self, request);
     }
 
-    fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        Self::soon(self, at_most)
+    fn recv_timeout(&mut self, at_most: Duration) -> Option<Event> {
+        Self::recv_timeout(self, at_most)
     }
 
     fn end(self: Box<Self>) {

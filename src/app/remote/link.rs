@@ -190,7 +190,7 @@ impl AnyWorker for Link {
         }
     }
 
-    fn soon(&mut self, at_most: Duration) -> Option<Event> {
+    fn recv_timeout(&mut self, at_most: Duration) -> Option<Event> {
         self.advance();
         loop {
             if let Some(event) = self.local_events.pop_front() {
@@ -319,7 +319,7 @@ mod tests {
         link.send(Request::Cancel(JobId(2)));
         let (mut events, begun) = (Vec::new(), Instant::now());
         while !matches!(events.last(), Some(Event::Finished(_))) && begun.elapsed() < MAX_RETRY_DELAY {
-            events.extend(link.soon(Duration::ZERO));
+            events.extend(link.recv_timeout(Duration::ZERO));
         }
         let [Event::Started(JobId(1)), Event::Started(JobId(2)), rest @ ..] = &events[..] else {
             panic!("{events:?}")

@@ -151,11 +151,11 @@ impl Remote {
     ///
     /// # Errors
     /// If the connection is lost, or a message is damaged: no more events follow.
-    pub fn soon(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
+    pub fn recv_timeout(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
         self.receive(at_most).map_err(|error| self.failed(error))
     }
 
-    /// [`soon`](Self::soon) without the wait for the process to end, which finds the cause of a failure.
+    /// [`recv_timeout`](Self::recv_timeout) without the wait for the process to end, which finds the cause of a failure.
     fn receive(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
         if let Some(queue) = &self.requests {
             queue.pump();
@@ -309,8 +309,8 @@ mod tests {
         let look = Duration::from_millis(100);
         let times = Times { silence: 20 * look, look, ..TIMES };
         let mut remote = remote(&[Event::Memory(1)], "exec sleep 600", times);
-        assert!(matches!(remote.soon(PATIENCE), Ok(Some(Event::Memory(1)))));
-        let lost = remote.soon(PATIENCE).unwrap_err().kind;
+        assert!(matches!(remote.recv_timeout(PATIENCE), Ok(Some(Event::Memory(1)))));
+        let lost = remote.recv_timeout(PATIENCE).unwrap_err().kind;
         assert!(matches!(&lost, RemoteErrorKind::Lost { status } if status.contains("180 s")), "{lost}");
     }
 

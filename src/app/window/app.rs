@@ -107,7 +107,7 @@ impl App {
         let begun = Instant::now();
         while self.state.is_explaining() {
             let left = EXPLAIN_WAIT.saturating_sub(begun.elapsed());
-            let Some(event) = self.worker.soon(left) else { return };
+            let Some(event) = self.worker.recv_timeout(left) else { return };
             self.apply(event);
         }
     }

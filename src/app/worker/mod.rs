@@ -3,7 +3,7 @@
 //! The compute thread opens backbones and probes, explains and trains, and answers short requests between two training
 //! steps; the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third watches run
 //! folders; a download or a plan has a thread of its own. All channels are bounded, no call of the handle blocks (except
-//! [`Worker::soon`], up to its timeout), and nothing is shared with the window but each job's cancellation flag
+//! [`Worker::recv_timeout`], up to its timeout), and nothing is shared with the window but each job's cancellation flag
 //! ([`Cancel`]).
 
 mod compute;
@@ -148,11 +148,11 @@ impl Worker {
 
     /// The next event, if there is one; never blocks. To be called once a frame until there is none.
     pub fn event(&mut self) -> Option<Event> {
-        self.soon(Duration::ZERO)
+        self.recv_timeout(Duration::ZERO)
     }
 
     /// Waits up to `at_most` for the next event.
-    pub fn soon(&mut self, at_most: Duration) -> Option<Event> {
+    pub fn recv_timeout(&mut self, at_most: Duration) -> Option<Event> {
         self.compute.pump();
         self.files.pump();
         self.runs.pump();

@@ -35,8 +35,8 @@ impl AnyWorker for CountingLink {
         self.link.send(request);
     }
 
-    fn soon(&mut self, at_most: Duration) -> Option<Event> {
-        let event = self.link.soon(at_most)?;
+    fn recv_timeout(&mut self, at_most: Duration) -> Option<Event> {
+        let event = self.link.recv_timeout(at_most)?;
         let _ = self.messages.try_send(Message::Event(Box::new(event.clone()))); // as above
         Some(event)
     }
