@@ -13,7 +13,7 @@ use crate::app::format::{counted, shell_path};
 use crate::app::jobs::tasks::{PlannedStage, plan_file};
 use crate::app::paths;
 use crate::app::submit::script::script;
-use crate::app::submit::status::{State, are_done, held, query_interval, states, summary, tail};
+use crate::app::submit::status::{State, are_done, hold_note, query_interval, states, summary, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, join, local, submission};
 use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::say;
@@ -252,7 +252,7 @@ impl Watch {
         let summary = summary(tasks);
         if summary != self.summary {
             self.display.milestone(&summary, true);
-            held(plan, tasks).iter().for_each(|note| self.display.say(note));
+            hold_note(plan, tasks).iter().for_each(|note| self.display.say(note));
             (self.summary, self.changed) = (summary, Instant::now());
         }
         let done = tasks.iter().all(|(_, state)| *state == State::Done);
@@ -352,7 +352,7 @@ fn print_list(plan: &Plan) -> anyhow::Result<()> {
     }
     tasks.iter().for_each(|(task, state)| report_failure(plan, *task, state));
     say!("{}", summary(&tasks));
-    held(plan, &tasks).iter().for_each(|note| say!("{note}"));
+    hold_note(plan, &tasks).iter().for_each(|note| say!("{note}"));
     if tasks.iter().any(|(_, state)| state.needs_submission()) {
         say!("`ssmprobe jobs {} --retry` submits what is not done", shell_path(&plan.folder));
     }

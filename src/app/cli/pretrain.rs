@@ -48,7 +48,7 @@ once).";
 impl Pretrain {
     /// Pre-trains. A run stopped by Ctrl-C is saved, and is no failure.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let begun = if self.resume { pretrain::begun(&self.out)? } else { None };
+        let begun = if self.resume { pretrain::settings_in(&self.out)? } else { None };
         let hides = self.settings.has("mask_ratio");
         let settings = self.settings.over(begun.unwrap_or_default());
         if hides && settings.objective == Objective::Supervised {

@@ -15,7 +15,7 @@ use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout::said;
+use crate::app::terminal::stdout::print_message;
 use crate::app::user_error::UserError;
 
 /// What is known of the training.
@@ -165,7 +165,7 @@ impl RemoteTraining {
             Some((true, false)) => ExitCode::SUCCESS,
             Some((false, _)) => interrupt::code(),
             Some((true, true)) | None => {
-                said("the training ended without a result");
+                print_message("the training ended without a result");
                 ExitCode::FAILURE
             }
         }

@@ -81,7 +81,7 @@ impl Fetch {
 
 /// The local folder of the backbone `source`, downloaded if it is an id of the Hub.
 pub fn backbone(source: &str, reporter: &mut dyn Reporter) -> anyhow::Result<PathBuf> {
-    Ok(hub::resolve(source, &mut told(reporter))?)
+    Ok(hub::resolve(source, &mut progress_of(reporter))?)
 }
 
 /// Where the run in the folder `run` records a source that [`backbone`] does not find on the disk, its error with what to do then.
@@ -99,14 +99,14 @@ pub fn moved(run: &Path, error: anyhow::Error) -> anyhow::Error {
 /// The local probe files that `given` names: `hf:ORGANISATION/NAME/FILE` is downloaded, other paths are kept.
 pub fn probes(given: &[PathBuf], reporter: &mut dyn Reporter) -> anyhow::Result<Vec<PathBuf>> {
     let mut one = |path: &PathBuf| match path.to_str().filter(|_| hub::is_file_of_hub(path)) {
-        Some(source) => Ok(Hub::from_env()?.file(source, &mut told(reporter))?),
+        Some(source) => Ok(Hub::from_env()?.file(source, &mut progress_of(reporter))?),
         None => Ok(path.clone()),
     };
     given.iter().map(&mut one).collect()
 }
 
 /// A callback that reports the progress of a download, and stops it if the job is cancelled.
-fn told(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> ControlFlow<()> {
+fn progress_of(reporter: &mut dyn Reporter) -> impl FnMut(hub::Progress<'_>) -> ControlFlow<()> {
     let (mut told, mut file) = (Instant::now(), String::new());
     move |progress| {
         // Each has a clock of its own, and may be the rest of an earlier download.
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn every_file_of_a_download_has_a_clock_of_its_own() {
         let mut heard = Recorder::default();
-        let mut tell = told(&mut heard);
+        let mut tell = progress_of(&mut heard);
         for (file, done) in [("one", 0), ("one", 5), ("two", 7), ("two", 9)] {
             assert!(tell(hub::Progress { file, done, total: 10 }).is_continue());
         }

@@ -72,7 +72,7 @@ pub fn is_running(plan: &Plan) -> bool {
 
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
 /// minutes, and what a dead one left is removed.
-pub fn lives(plan: &Plan) -> anyhow::Result<bool> {
+pub fn confirm_running(plan: &Plan) -> anyhow::Result<bool> {
     tell_of_other_machine(plan);
     let path = lock(plan);
     Ok(ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?.is_none())

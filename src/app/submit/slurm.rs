@@ -119,7 +119,7 @@ pub fn largest_array() -> usize {
 /// The final states (`TIMEOUT`, `OUT_OF_MEMORY`, ...) of the tasks submitted as `jobs`, by Slurm's id of each; empty where
 /// there is no accounting. Tasks of an array that ended together before they started have one entry there, `12_[3-5]`:
 /// its key is `12_` here.
-pub fn ended(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
+pub fn final_states(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
     if jobs.is_empty() {
         return HashMap::new();
     }

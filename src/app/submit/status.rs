@@ -116,7 +116,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
         match (content.and_then(|content| content.parse::<i32>().ok()), plan.place) {
             (Some(0), _) => State::Done,
             (code, SubmitTarget::Local) => match (code, content == Some(RUNNING), alive) {
-                (Some(code), ..) => ended(code),
+                (Some(code), ..) => exit_state(code),
                 (None, true, true) => State::Running { left: String::new() },
                 (None, false, true) => State::Waiting { reason: String::new() },
                 (None, true, false) => State::Lost { why: None },
@@ -133,7 +133,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
                         State::Running { left: queued.left.clone() }
                     }
                     (Some(queued), _) => State::Waiting { reason: queued.reason.clone() },
-                    (None, Some(code)) => ended(code),
+                    (None, Some(code)) => exit_state(code),
                     // It was cancelled before it started.
                     (None, None) if cancelled && !began(task) => State::NotSubmitted,
                     (None, None) => State::Lost { why: None },
@@ -154,7 +154,8 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     }
     // Accounting is queried once, for lost tasks alone.
     let lost = states.iter().filter(|(_, state)| matches!(state, State::Lost { .. }));
-    let known = slurm::ended(&lost.filter_map(|(task, _)| Some(plan.array(*task)?.id.as_str())).collect());
+    let known =
+        slurm::final_states(&lost.filter_map(|(task, _)| Some(plan.array(*task)?.id.as_str())).collect());
     for (task, state) in &mut states {
         if let State::Lost { why } = state {
             *why = plan.slurm_id(*task).and_then(|id| {
@@ -183,7 +184,7 @@ pub fn summary(all: &[(Task, State)]) -> String {
 }
 
 /// What to do about tasks that Slurm holds until somebody releases them; `None` if it holds none.
-pub fn held(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
+pub fn hold_note(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
     let held: Vec<&(Task, State)> = states.iter().filter(|(_, state)| state.is_held()).collect();
     let (task, state) = held.first()?;
     let ids: BTreeSet<&str> = held.iter().filter_map(|(task, _)| Some(&*plan.array(*task)?.id)).collect();
@@ -211,7 +212,7 @@ fn read_state(plan: &Plan, task: Task) -> Option<String> {
 }
 
 /// The state of a task with an exit code other than 0.
-fn ended(code: i32) -> State {
+fn exit_state(code: i32) -> State {
     if STOPPED.contains(&code) { State::Stopped } else { State::Failed { code } }
 }
 

@@ -118,7 +118,7 @@ pub fn retry(plan: &mut Plan) -> anyhow::Result<usize> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     *plan = Plan::open(&plan.folder)?; // another process may have submitted some since
     check_named(plan)?;
-    let busy = plan.place == SubmitTarget::Local && local::lives(plan)?;
+    let busy = plan.place == SubmitTarget::Local && local::confirm_running(plan)?;
     let mut states = states(plan)?;
     for (task, part) in plan.parts().into_iter().filter(|(_, part)| !busy && part.exists()) {
         // Another machine replaces the files of an active task, which may be unreadable for a moment. One that was stopped or
@@ -240,7 +240,7 @@ fn active_tasks(states: &[(Task, State)]) -> Vec<Task> {
 /// Submits the tasks `wanted`. Each stage depends on the stage before it in its chain, including its `active` tasks.
 fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Result<()> {
     if plan.place == SubmitTarget::Local {
-        if local::lives(plan)? {
+        if local::confirm_running(plan)? {
             return Err(already_running(plan));
         }
         return local::start(plan);

@@ -37,15 +37,15 @@ fn write(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a message about the work, of one line or several, and adds it to the [`log`].
-pub fn said(text: impl Display) {
+pub fn print_message(text: impl Display) {
     let text = text.to_string();
     log::note(&text);
     // There is nowhere to report that standard error cannot be written to.
     let _ = writeln!(stderr().lock(), "{}", shown_text(&text));
 }
 
-/// [`said`] with the arguments of `format!`.
+/// [`print_message`] with the arguments of `format!`.
 macro_rules! say {
-    ($($words:tt)*) => { $crate::app::terminal::stdout::said(format_args!($($words)*)) };
+    ($($words:tt)*) => { $crate::app::terminal::stdout::print_message(format_args!($($words)*)) };
 }
 pub(crate) use say;

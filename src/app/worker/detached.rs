@@ -100,7 +100,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         if !rests && known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
             // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
             if let Ok(snapshot) = read(&out) {
-                (known, due) = (Some(stamp), Some(Instant::now() + events.sender.rest(&snapshot)));
+                (known, due) = (Some(stamp), Some(Instant::now() + events.sender.reread_delay(&snapshot)));
                 let snapshot = Arc::new(snapshot);
                 let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
                 if last.is_none() {

@@ -25,9 +25,9 @@ impl EventSender {
         Self { sender, waker, is_far }
     }
 
-    /// How long a run is not read again after this reading of it.
-    pub(super) fn rest(&self, snapshot: &RunSnapshot) -> Duration {
-        if self.is_far { snapshot.rest() } else { Duration::ZERO }
+    /// How long a run is left alone after this reading of it.
+    pub(super) fn reread_delay(&self, snapshot: &RunSnapshot) -> Duration {
+        if self.is_far { snapshot.reread_delay() } else { Duration::ZERO }
     }
 
     /// Sends an event; blocks while the queue is full. Does nothing if the receiver was dropped.

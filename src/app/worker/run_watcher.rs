@@ -114,12 +114,12 @@ impl RunWatcher {
             // A write during the read changes the stamp, so that the folder is read again.
             let snapshot = UserError::contain(|| read(folder));
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
-            let rest = match &snapshot {
-                Ok(snapshot) => self.sender.rest(snapshot),
+            let delay = match &snapshot {
+                Ok(snapshot) => self.sender.reread_delay(snapshot),
                 Err(_) if known.failures < ATTEMPTS => Duration::ZERO,
                 Err(_) => RETRY_INTERVAL,
             };
-            known.due = Some(Instant::now() + rest);
+            known.due = Some(Instant::now() + delay);
             let error = snapshot.as_ref().err().cloned();
             if error.is_some() && (known.failures < ATTEMPTS || known.told == error) {
                 // Without a stamp it is read again; its tasks are not queried anew for that.

@@ -69,7 +69,7 @@ impl RunSnapshot {
 
     /// How long a follower leaves the folder alone after this reading: the longer, the more there is of it. Each reading is sent
     /// whole, and over a slow line everything else would wait behind them.
-    pub fn rest(&self) -> Duration {
+    pub fn reread_delay(&self) -> Duration {
         let losses = self.losses.iter().flat_map(|seed| &seed.heads).map(|(_, points)| points.len());
         let epochs = self.epochs.len() + losses.sum::<usize>() / LOSSES_PER_EPOCH;
         Duration::from_secs((epochs / EPOCHS_PER_SECOND).min(MAX_REST) as u64)
@@ -188,7 +188,7 @@ mod tests {
             losses: vec![StepLosses { seed: 0, parts: 1, heads: vec![("gap".into(), vec![0.5; losses])] }],
             ..RunSnapshot::default()
         };
-        let seconds = |epochs, losses| of(epochs, losses).rest().as_secs();
+        let seconds = |epochs, losses| of(epochs, losses).reread_delay().as_secs();
         assert_eq!(
             [seconds(999, 0), seconds(7000, 0), seconds(0, 10_000), seconds(90_000, 0)],
             [0, 7, 2, 30]

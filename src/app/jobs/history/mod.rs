@@ -244,7 +244,7 @@ impl TrainHistory {
     }
 
     /// Whether there is any epoch or loss of a step.
-    pub fn begun(&self) -> bool {
+    pub fn has_data(&self) -> bool {
         self.lines.iter().any(|line| !line.epochs.is_empty() || !line.steps.is_empty())
     }
 

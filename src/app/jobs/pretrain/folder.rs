@@ -122,7 +122,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it cannot be written to, or holds other files, or a manifest that cannot be read.
-    pub fn begun(folder: &Path) -> anyhow::Result<Option<Manifest>> {
+    pub fn manifest(folder: &Path) -> anyhow::Result<Option<Manifest>> {
         atomic_file::can_write(folder)
             .with_context(|| format!("--out {}: cannot be written to", folder.display()))?;
         let path = folder.join(MANIFEST);

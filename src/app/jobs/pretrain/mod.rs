@@ -80,9 +80,9 @@ pub struct Summary {
     pub finished: bool,
 }
 
-/// The settings a folder was begun with; `None` if it is empty or absent.
-pub fn begun(out: &std::path::Path) -> anyhow::Result<Option<PretrainSettings>> {
-    Ok(Folder::begun(out)?.map(|manifest| manifest.settings))
+/// The settings of the pre-training in a folder; `None` if it is empty or absent.
+pub fn settings_in(out: &std::path::Path) -> anyhow::Result<Option<PretrainSettings>> {
+    Ok(Folder::manifest(out)?.map(|manifest| manifest.settings))
 }
 
 /// Sums over the steps since the last log line.
@@ -119,7 +119,7 @@ pub fn run(
     on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> anyhow::Result<Summary> {
     let PretrainSpec { settings, out, resume } = spec;
-    let begun = match Folder::begun(out)? {
+    let begun = match Folder::manifest(out)? {
         Some(_) if !resume => return Err(RunError::Exists { folder: out.clone() }.into()),
         begun => begun,
     };

@@ -14,8 +14,8 @@ impl TrainSettings {
     /// # Errors
     /// If a layer or a rate is repeated, or there are more variants than a run holds.
     pub fn spread(&self, heads: Vec<Variant>) -> Result<Vec<Variant>, TrainingError> {
-        once("--layers", &self.layers)?;
-        once("--rates", &self.rates)?;
+        check_unique("--layers", &self.layers)?;
+        check_unique("--rates", &self.rates)?;
         let layers = axis(&self.layers);
         let rates = axis(&self.rates);
         let count = heads.len().saturating_mul(layers.len() * rates.len());
@@ -42,7 +42,7 @@ fn axis<T: Copy>(values: &[T]) -> Vec<Option<T>> {
     if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
 }
 
-fn once<T: PartialEq + Display>(flag: &'static str, values: &[T]) -> Result<(), TrainingError> {
+fn check_unique<T: PartialEq + Display>(flag: &'static str, values: &[T]) -> Result<(), TrainingError> {
     let twice = (1..values.len()).find(|&at| values[..at].contains(&values[at]));
     twice.map_or(Ok(()), |at| Err(TrainingError::Twice { flag, value: values[at].to_string() }))
 }

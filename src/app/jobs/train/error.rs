@@ -51,7 +51,7 @@ pub enum TrainingError {
     NotUnicode(PathBuf),
     #[error("this user has no home folder to keep the run in; give a folder for it")]
     NoOut,
-    #[error("there is no head `{0}`; the heads are: {known} and order:FILE", known = known())]
+    #[error("there is no head `{0}`; the heads are: {known} and order:FILE", known = head_ids())]
     UnknownHead(String),
     #[error(transparent)]
     Order(#[from] OrderFileError),
@@ -123,6 +123,6 @@ fn remedy(others: &str) -> String {
 }
 
 /// Ids of all heads.
-fn known() -> String {
+fn head_ids() -> String {
     HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ")
 }

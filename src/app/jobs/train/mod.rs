@@ -180,7 +180,7 @@ pub fn run(
         run.keep_unreadable(&unreadable)?;
     }
     // The claim is held until the last file is written.
-    Training { plan, dims, run, tokens, parts, choice, claim: &claim }.go(tell)
+    Training { plan, dims, run, tokens, parts, choice, claim: &claim }.run(tell)
 }
 
 /// Claims a run's folder; says first if another machine trained there last, which is then watched.

@@ -36,7 +36,10 @@ pub(super) struct Training<'a> {
 
 impl Training<'_> {
     /// Trains all seeds, epochs and steps that the run's checkpoint does not already cover.
-    pub(super) fn go(self, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<Summary, TrainingError> {
+    pub(super) fn run(
+        self,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<Summary, TrainingError> {
         let Checkpoint { seeds_done, mut position, trainers: mut saved } = self.run.checkpoint()?;
         let (seeds, config) = (self.plan.seeds(), self.plan.settings.config());
         let mut outcomes = Vec::new();

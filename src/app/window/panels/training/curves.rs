@@ -65,11 +65,11 @@ impl Curves {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>, height: f32) {
         let runs = self.runs(cx.state, history);
         let width = ui.available_width();
-        if !history.begun() || self.show_rates && !history.grids().is_empty() {
+        if !history.has_data() || self.show_rates && !history.grids().is_empty() {
             let size = Vec2::new(width, height);
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
-                if !history.begun() {
+                if !history.has_data() {
                     return placeholder::empty(ui, NO_STEP);
                 }
                 let plot = history.rates(&[]);
