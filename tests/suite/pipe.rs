@@ -11,7 +11,7 @@ use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ssmprobe::app::jobs::detached::Said;
+use ssmprobe::app::jobs::detached::PrintedLine;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit, verb as eval};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
@@ -23,7 +23,7 @@ use ssmprobe::app::jobs::similarity::SimilarityRequest;
 use ssmprobe::app::jobs::stability::{StabilityAnswer, StabilityRequest};
 use ssmprobe::app::jobs::tasks::{PlannedStage, TaskPhase, TaskStatus, Tasks};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
-use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
+use ssmprobe::app::jobs::train_event::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
     BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
     ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request,
@@ -319,7 +319,7 @@ fn every_event_survives_a_pipe() {
     let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
     let went = TrainDelta { steps, epochs: epochs(), failures: failures(), rate: 12.5, left: second };
     let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Items);
-    let training = |news| Event::Training { job: JOB, news };
+    let training = |event| Event::Training { job: JOB, event };
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
     let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
     let facts_of_backbone = backbone("one", 24, Grid::new(2, 2));
@@ -354,9 +354,9 @@ fn every_event_survives_a_pipe() {
         training(TrainEvent::TasksPlanned(vec![stage])),
         training(TrainEvent::TasksSubmitted("run".into())),
         training(TrainEvent::Retried(2)),
-        training(TrainEvent::Said(Said { line: "seed 0".into(), log: 1, at: 5 })),
+        training(TrainEvent::Printed(PrintedLine { line: "seed 0".into(), log: 1, at: 5 })),
         training(TrainEvent::Begun(snapshot.clone())),
-        training(TrainEvent::Went(Box::new(went))),
+        training(TrainEvent::Progressed(Box::new(went))),
         training(TrainEvent::Paused(true)),
         training(TrainEvent::Probes(probes())),
         training(TrainEvent::Ended { finished: true, failures: failures() }),
@@ -402,18 +402,18 @@ fn every_event_survives_a_pipe() {
         Event::ExtractTold { told: extract::verb::ExtractEvent::Note(_), .. },
         Event::ExtractTold { told: extract::verb::ExtractEvent::Done(_), .. },
         Event::Explained { .. },
-        Event::Training { news: TrainEvent::Planned(_), .. },
-        Event::Training { news: TrainEvent::Timed(_), .. },
-        Event::Training { news: TrainEvent::Detached { .. }, .. },
-        Event::Training { news: TrainEvent::TasksPlanned(_), .. },
-        Event::Training { news: TrainEvent::TasksSubmitted(_), .. },
-        Event::Training { news: TrainEvent::Retried(_), .. },
-        Event::Training { news: TrainEvent::Said(_), .. },
-        Event::Training { news: TrainEvent::Begun(_), .. },
-        Event::Training { news: TrainEvent::Went(_), .. },
-        Event::Training { news: TrainEvent::Paused(_), .. },
-        Event::Training { news: TrainEvent::Probes(_), .. },
-        Event::Training { news: TrainEvent::Ended { .. }, .. },
+        Event::Training { event: TrainEvent::Planned(_), .. },
+        Event::Training { event: TrainEvent::Timed(_), .. },
+        Event::Training { event: TrainEvent::Detached { .. }, .. },
+        Event::Training { event: TrainEvent::TasksPlanned(_), .. },
+        Event::Training { event: TrainEvent::TasksSubmitted(_), .. },
+        Event::Training { event: TrainEvent::Retried(_), .. },
+        Event::Training { event: TrainEvent::Printed(_), .. },
+        Event::Training { event: TrainEvent::Begun(_), .. },
+        Event::Training { event: TrainEvent::Progressed(_), .. },
+        Event::Training { event: TrainEvent::Paused(_), .. },
+        Event::Training { event: TrainEvent::Probes(_), .. },
+        Event::Training { event: TrainEvent::Ended { .. }, .. },
         Event::RunRead { .. },
         Event::ThumbnailReady { .. },
         Event::ThumbnailFailed { .. },

@@ -9,7 +9,7 @@ use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
 };
 use ssmprobe::app::jobs::train::Preflight;
-use ssmprobe::app::jobs::training::TrainEvent;
+use ssmprobe::app::jobs::train_event::TrainEvent;
 use ssmprobe::app::jobs::{Event, Fetch, Request};
 use ssmprobe::app::state::Phase;
 use ssmprobe::app::state::command::{Action, Command};

@@ -12,7 +12,7 @@ use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
-use ssmprobe::app::jobs::training::{TrainDelta, TrainEvent};
+use ssmprobe::app::jobs::train_event::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, JobId, Request, Unit};
 use ssmprobe::app::state::Phase;
 use ssmprobe::app::state::command::Command;
@@ -141,14 +141,17 @@ impl Pane {
         self.0.deliver([event]);
     }
 
-    pub fn train_event(&mut self, job: JobId, news: TrainEvent) {
-        self.deliver(Event::Training { job, news });
+    pub fn train_event(&mut self, job: JobId, event: TrainEvent) {
+        self.deliver(Event::Training { job, event });
     }
 
     fn report_steps(&mut self, job: JobId, at: f64, epochs: Vec<Metric>) {
         let steps = Some(Steps { seed: 0, at, losses: vec![Some(1.5), Some(1.2)] });
         let (failures, rate, left) = (Vec::new(), 250.0, Duration::from_secs(90));
-        self.train_event(job, TrainEvent::Went(Box::new(TrainDelta { steps, epochs, failures, rate, left })));
+        self.train_event(
+            job,
+            TrainEvent::Progressed(Box::new(TrainDelta { steps, epochs, failures, rate, left })),
+        );
     }
 }
 
@@ -539,7 +542,7 @@ fn a_training_that_fails_or_a_head_that_breaks_is_told_and_the_window_lives() {
     let (rate, left) = (1.0, Duration::ZERO);
     let delta =
         TrainDelta { steps: None, epochs: vec![metric("gap", 0, 1)], failures: vec![failure], rate, left };
-    pane.train_event(job, TrainEvent::Went(Box::new(delta)));
+    pane.train_event(job, TrainEvent::Progressed(Box::new(delta)));
     assert!(pane.0.has("Stopped: the loss became NaN in epoch 1"));
     let fault =
         UserError::new("Stopped by a bug in the program or its driver").remedy("Run on the CPU instead");

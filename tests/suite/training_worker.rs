@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::stability;
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::training::TrainEvent;
+use ssmprobe::app::jobs::train_event::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneId, Compute, Event, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Request,
 };
@@ -45,7 +45,7 @@ pub(super) fn stability_request() -> stability::StabilityRequest {
 
 fn news(event: &Event) -> Option<&TrainEvent> {
     match event {
-        Event::Training { news, .. } => Some(news),
+        Event::Training { event, .. } => Some(event),
         _ => None,
     }
 }
@@ -79,7 +79,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
 fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
     let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
     desk.worker.send(begin(10, disk.settings(30)));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Progressed(_))));
     for job in 20..23 {
         desk.worker.send(look(job));
         let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
@@ -92,9 +92,12 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let rest = desk.job(look(30));
     assert!(rest.iter().any(|event| matches!(event, Event::Explained { .. })));
     let rest = desk.job(look(31));
-    assert!(!rest.iter().any(|event| matches!(news(event), Some(TrainEvent::Went(_)))), "it trains at rest");
+    assert!(
+        !rest.iter().any(|event| matches!(news(event), Some(TrainEvent::Progressed(_)))),
+        "it trains at rest"
+    );
     desk.worker.send(Request::Pause(JobId(10), false));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Went(_))));
+    desk.until(|event| matches!(news(event), Some(TrainEvent::Progressed(_))));
     desk.worker.send(Request::Pause(JobId(10), true));
     desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
     // Another long job waits for the training to end; when cancelled it ends at once.
@@ -173,7 +176,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     for seed in [0, 1] {
         let mut covered = 0.0;
         for event in &events {
-            let Some(TrainEvent::Went(went)) = news(event) else { continue };
+            let Some(TrainEvent::Progressed(went)) = news(event) else { continue };
             for steps in went.steps.iter().filter(|steps| steps.seed == seed) {
                 let end = 2.0 * steps.at - covered;
                 assert!(end > covered, "steps from {covered} to {end} epochs stand at {}", steps.at);

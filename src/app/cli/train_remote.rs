@@ -9,7 +9,7 @@ use anyhow::bail;
 use super::on_flags::{JOB, POLL_INTERVAL};
 use crate::app::format::{shell_path, shell_word};
 use crate::app::jobs::detached::{LAST_OUTPUT, LOGS};
-use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Event, Fetch, Request, TrainCommand};
 use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
@@ -49,7 +49,7 @@ pub fn run(host: Host, words: Vec<String>, out: PathBuf) -> anyhow::Result<ExitC
         training.report_connection(&before, &now, &display)?;
         before = now;
         match link.recv_timeout(POLL_INTERVAL) {
-            Some(Event::Training { news, .. }) => training.apply(news, &display),
+            Some(Event::Training { event, .. }) => training.apply(event, &display),
             Some(Event::Failed(_, error)) => return training.fail(error, &display),
             Some(Event::Warning { text, .. }) => display.say(&text),
             Some(Event::Finished(_) | Event::Cancelled(_)) => return Ok(training.end(&display)),
@@ -96,8 +96,8 @@ impl RemoteTraining {
         Ok(())
     }
 
-    fn apply(&mut self, news: TrainEvent, display: &Display) {
-        match news {
+    fn apply(&mut self, event: TrainEvent, display: &Display) {
+        match event {
             TrainEvent::Detached { folder, pid, began, host } => {
                 if self.process.is_none() {
                     let what = if began { "started" } else { "found" };
@@ -108,15 +108,15 @@ impl RemoteTraining {
                 }
                 self.process = Some((folder, pid, host));
             }
-            TrainEvent::Said(said) => {
-                let Some(printed) = self.printed.get_mut(said.log).filter(|printed| said.at >= **printed)
+            TrainEvent::Printed(line) => {
+                let Some(printed) = self.printed.get_mut(line.log).filter(|printed| line.at >= **printed)
                 else {
                     return; // it was printed before the connection was lost
                 };
-                *printed = said.at + 1;
-                match said.log {
-                    0 => display.say(&said.line),
-                    _ => display.print(&said.line),
+                *printed = line.at + 1;
+                match line.log {
+                    0 => display.say(&line.line),
+                    _ => display.print(&line.line),
                 }
             }
             TrainEvent::Begun(snapshot) => {

@@ -83,7 +83,7 @@ impl Started {
 
 /// A line that a training printed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Said {
+pub struct PrintedLine {
     /// Its text.
     pub line: String,
     /// Index of its file in [`LOGS`].

@@ -35,7 +35,7 @@ pub mod tasks;
 mod token_memory;
 pub mod tokens;
 pub mod train;
-pub mod training;
+pub mod train_event;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -222,7 +222,11 @@ pub enum Event {
     /// Explanations, in the order of the request.
     Explained { job: JobId, seen: Vec<ExplainResult> },
     /// An event of a training.
-    Training { job: JobId, news: training::TrainEvent },
+    Training {
+        job: JobId,
+        #[serde(rename = "news")] // its first name, which other versions send
+        event: train_event::TrainEvent,
+    },
     /// The current state of a run's folder.
     RunRead {
         /// The job that opens it; `None` if the run is followed.

@@ -58,7 +58,7 @@ impl State {
                 self.put_thumbnail(image, Thumbnail::Failed(error.lines.join(": ")));
             }
             Event::Memory(bytes) => self.far_memory = Some(bytes),
-            Event::Training { job, news } => return self.training_event(job, news),
+            Event::Training { job, event } => return self.training_event(job, event),
             Event::RunRead { job, folder, snapshot } => return self.read_run(job, folder, snapshot),
             Event::Failed(job, error) => return self.end_job(kind, job, Some(&error)),
             Event::Cancelled(job) => return self.end_job(kind, job, None),

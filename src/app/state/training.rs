@@ -15,7 +15,7 @@ use crate::app::format::counted;
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
-use crate::app::jobs::training::{TrainDelta, TrainEvent};
+use crate::app::jobs::train_event::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 use crate::app::user_error::UserError;
 
@@ -234,9 +234,9 @@ impl State {
     }
 
     /// Applies an event of a training, a preflight or its tasks.
-    pub(super) fn training_event(&mut self, job: JobId, news: TrainEvent) -> Vec<Request> {
+    pub(super) fn training_event(&mut self, job: JobId, event: TrainEvent) -> Vec<Request> {
         let training = &mut self.training;
-        match news {
+        match event {
             TrainEvent::Planned(preflight) => {
                 if matches!(training.preflight, PreflightState::Asked(asked) if asked == job) {
                     training.slurm = preflight.slurm;
@@ -258,9 +258,9 @@ impl State {
             TrainEvent::Retried(tasks) => {
                 self.note(Severity::Info, format!("{} resubmitted", counted(tasks, "task", "tasks")));
             }
-            news => {
+            event => {
                 if training.active.as_ref().is_some_and(|active| active.job == job) {
-                    return self.active_run_event(news);
+                    return self.active_run_event(event);
                 }
             }
         }
@@ -268,9 +268,9 @@ impl State {
     }
 
     /// Applies an event of the active run.
-    fn active_run_event(&mut self, news: TrainEvent) -> Vec<Request> {
+    fn active_run_event(&mut self, event: TrainEvent) -> Vec<Request> {
         let Some(active) = &mut self.training.active else { return Vec::new() };
-        match news {
+        match event {
             TrainEvent::Begun(snapshot) => {
                 let folder = snapshot.about.folder.clone();
                 active.folder = Some(folder.clone());
@@ -284,7 +284,7 @@ impl State {
                 return vec![self.follow_runs()];
             }
             TrainEvent::Paused(paused) => active.paused = paused,
-            TrainEvent::Went(delta) => {
+            TrainEvent::Progressed(delta) => {
                 let TrainDelta { steps, epochs, failures, rate, left } = *delta;
                 (active.rate, active.left) = (rate, left);
                 if let Some(run) =
@@ -322,7 +322,7 @@ impl State {
             | TrainEvent::TasksPlanned(_)
             | TrainEvent::TasksSubmitted(_)
             | TrainEvent::Retried(_)
-            | TrainEvent::Said(_) => {}
+            | TrainEvent::Printed(_) => {}
         }
         Vec::new()
     }

@@ -10,7 +10,7 @@ use super::train_report::TrainReporter;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::extract::{self, ExtractError, Messages};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
-use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{
     BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, tell_extract,
 };
@@ -168,7 +168,7 @@ fn run(engine: &mut Engine, kind: Kind, reporter: &mut QueueReporter<'_>) -> Res
         }
         Kind::Time(spec) => {
             let estimate = train::time(engine, &spec, reporter)?;
-            Event::Training { job, news: TrainEvent::Timed(estimate) }
+            Event::Training { job, event: TrainEvent::Timed(estimate) }
         }
         Kind::Train(spec) => {
             let mut report = TrainReporter::new(reporter.events.clone(), spec.plan.settings.epochs);

@@ -19,10 +19,10 @@ use super::event_sender::JobEvents;
 use super::tasks::{absolute, refusal};
 use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
-use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Said, Started, lock};
+use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, PrintedLine, SWEEP, Started, lock};
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{Stamp, read};
-use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
@@ -92,7 +92,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
                 if last.is_none() && log == 0 {
                     events.progress(&line, 0, None, Unit::Items);
                 }
-                events.training(TrainEvent::Said(Said { line, log, at }));
+                events.training(TrainEvent::Printed(PrintedLine { line, log, at }));
             });
         }
         let stamp = Stamp::read(&out);

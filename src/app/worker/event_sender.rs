@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Waker;
 use crate::app::jobs::history::disk::RunSnapshot;
-use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Cancel, Clock, Event, JobError, JobId, Reporter, Unit};
 use crate::app::log;
 use crate::app::user_error::UserError;
@@ -94,8 +94,8 @@ impl JobEvents {
     }
 
     /// Sends an event of a training, or of its preflight or tasks.
-    pub(super) fn training(&self, news: TrainEvent) {
-        self.sender.send(Event::Training { job: self.job, news });
+    pub(super) fn training(&self, event: TrainEvent) {
+        self.sender.send(Event::Training { job: self.job, event });
     }
 }
 

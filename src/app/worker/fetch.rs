@@ -13,7 +13,7 @@ use super::{detached, tasks};
 use crate::app::jobs::engine::BackboneSpec;
 use crate::app::jobs::extract::TRIED;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
-use crate::app::jobs::training::TrainEvent;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Cancel, Event, Fetch, JobId, Reporter as _, fetch};
 use crate::app::paths;
 use crate::app::submit::{Plan, submission};

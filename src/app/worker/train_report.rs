@@ -9,7 +9,7 @@ use crate::app::jobs::extract::{self, Messages};
 use crate::app::jobs::history::{Failure, Steps, disk, failures_of};
 use crate::app::jobs::open::BEST;
 use crate::app::jobs::train::{self, Summary};
-use crate::app::jobs::training::{TrainDelta, TrainEvent};
+use crate::app::jobs::train_event::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Event, JobError, Progress, Reporter, Unit};
 use crate::app::rate::Pace;
 use crate::model::train::run::Metric;
@@ -150,7 +150,7 @@ impl TrainReporter {
         let TrainDelta { rate, left, .. } = self.delta;
         let delta = std::mem::replace(&mut self.delta, TrainDelta { rate, left, ..TrainDelta::default() });
         if delta.steps.is_some() || !delta.epochs.is_empty() || !delta.failures.is_empty() {
-            self.events.training(TrainEvent::Went(Box::new(delta)));
+            self.events.training(TrainEvent::Progressed(Box::new(delta)));
         }
     }
 

@@ -9,7 +9,7 @@ use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::tasks::PlannedStage;
 use ssmprobe::app::jobs::train::Preflight;
-use ssmprobe::app::jobs::training::TrainEvent;
+use ssmprobe::app::jobs::train_event::TrainEvent;
 use ssmprobe::app::jobs::{
     BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, JobId, PathKind, Request, evaluate,
     similarity, stability,
@@ -133,7 +133,7 @@ impl Worker {
                 wanted.into_iter().map(small).collect()
             }
             Request::Fetch(job, ask) => trained(job, ask),
-            Request::Pause(job, rest) => vec![Event::Training { job, news: TrainEvent::Paused(rest) }],
+            Request::Pause(job, rest) => vec![Event::Training { job, event: TrainEvent::Paused(rest) }],
             Request::Follow(folders) => {
                 let read = |folder: PathBuf| {
                     let snapshot = Ok(snapshot(folder.clone()));
@@ -217,7 +217,7 @@ fn kind(path: &Path) -> PathKind {
 }
 
 fn trained(job: JobId, ask: Fetch) -> Vec<Event> {
-    let event = |news| Event::Training { job, news };
+    let event = |event| Event::Training { job, event };
     let folder = match ask {
         Fetch::Plan(_) => {
             let preflight = Preflight { slurm: true, ..training_window::preflight() };

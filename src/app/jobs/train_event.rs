@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::jobs::detached::Said;
+use crate::app::jobs::detached::PrintedLine;
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::history::{Failure, Steps};
 use crate::app::jobs::tasks::PlannedStage;
@@ -42,9 +42,11 @@ pub enum TrainEvent {
     /// Number of tasks that were submitted again.
     Retried(usize),
     /// A line that it printed.
-    Said(Said),
+    #[serde(rename = "Said")] // its first name, which other versions send
+    Printed(PrintedLine),
     /// Progress since the last event.
-    Went(Box<TrainDelta>),
+    #[serde(rename = "Went")] // its first name, which other versions send
+    Progressed(Box<TrainDelta>),
     /// It was paused or continued.
     Paused(bool),
     /// These probe files were written, with their times of modification.
