@@ -47,6 +47,9 @@ const REFUSED: i32 = 2;
 /// How the message of a failed verb begins.
 const ERROR_PREFIX: &str = "error: ";
 
+/// Receives how a process that was started here ends.
+type Exit = Receiver<io::Result<ExitStatus>>;
+
 /// Starts a training, unless it runs, and follows it. Its cancellation stops the training, which saves; `closing` only the following.
 ///
 /// # Errors
@@ -63,21 +66,11 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
     if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
         events.warn(watching(&host, &format!("trained last in {}", out.display())));
     }
-    let exit = match claim(&out)? {
-        Some(_) if events.cancel().is_cancelled() || closing.is_cancelled() => return Ok(()), // while it was watched
-        Some(held)
-            if request.again && read_started(&out).is_some_and(|known| known.words == request.words) =>
-        {
-            drop(held); // the earlier request started it, and it has ended meanwhile
-            None
-        }
-        Some(held) => Some(begin(&out, &request.words, held)?),
-        None if request.again || request.words.iter().any(|word| word == "--resume") => None,
-        None => bail!(
-            "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
-            out.display()
-        ),
-    };
+    let held = claim(&out)?;
+    if held.is_some() && (events.cancel().is_cancelled() || closing.is_cancelled()) {
+        return Ok(()); // while it was watched
+    }
+    let exit = start(&out, request, held)?;
     let started = read_started(&out)
         .with_context(|| format!("{} does not name the training's process", Started::path(&out).display()))?;
     let (pid, began) = (started.pid, exit.is_some());
@@ -135,9 +128,29 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         events.training(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
-    let status = exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok());
+    Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok())))
+}
+
+/// Starts the training with the lock `held`, unless it runs or the same request started it before; how it ends is received.
+fn start(out: &Path, request: &TrainCommand, held: Option<ExclusiveLock>) -> anyhow::Result<Option<Exit>> {
+    match held {
+        // The earlier request started it, and it has ended meanwhile.
+        Some(_) if request.again && read_started(out).is_some_and(|known| known.words == request.words) => {
+            Ok(None)
+        }
+        Some(held) => spawn(out, &request.words, held).map(Some),
+        None if request.again || request.words.iter().any(|word| word == "--resume") => Ok(None),
+        None => bail!(
+            "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
+            out.display()
+        ),
+    }
+}
+
+/// The error of a training that ended before it had finished, with the end of its log; `status` is known if it was started here.
+fn failure(out: &Path, log: &str, status: Option<ExitStatus>) -> anyhow::Error {
     if status.and_then(|status| status.code()) == Some(REFUSED) {
-        bail!(Usage(refusal(&log, "exit code 2")));
+        return Usage(refusal(log, "exit code 2")).into();
     }
     let lines: Vec<&str> = log.lines().collect();
     let lines = lines[lines.len().saturating_sub(MAX_LINES)..].join("\n  ");
@@ -145,7 +158,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         format!("was killed ({status}); SIGKILL usually means that memory ran out: free some, and resume it")
     };
     let how = status.filter(|status| status.code().is_none()).map_or("ended early".to_owned(), killed);
-    Err(anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display())))
+    anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display()))
 }
 
 /// Whether the log's last message is an error of a verb, whose causes are indented: libraries print errors of their own before.
@@ -193,11 +206,7 @@ fn read_started(out: &Path) -> Option<Started> {
 }
 
 /// Starts the training in a session of its own, which signals to this process do not reach; how it ends is received.
-fn begin(
-    out: &Path,
-    words: &[String],
-    held: ExclusiveLock,
-) -> anyhow::Result<Receiver<io::Result<ExitStatus>>> {
+fn spawn(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<Exit> {
     let mut command = Command::new(program()?);
     // The words of `train` are all flags; those of a sweep begin with the verb.
     let verb = if words.first().is_some_and(|word| word == SWEEP) { None } else { Some("train") };
