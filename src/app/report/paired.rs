@@ -29,13 +29,6 @@ pub fn why_none(source: &Source) -> Option<String> {
 /// The table, or why there is none; `None` if the run has one head alone, or nothing is trained yet.
 fn table(source: &Source) -> Result<Table, Option<String>> {
     let variants = tiers::sorted(source.compared().into_iter());
-    // Only seeds that both have are compared: one that broke with most would cut all others to the rest.
-    let best = || {
-        let values = variants.iter().map(|v| (*v, source.accuracies(&v.name, ProbeCheckpoint::Best)));
-        let begun = values.filter(|(_, values)| !values.is_empty());
-        let means = begun.map(|(variant, values)| (variant, values.len(), mean_and_deviation(&values).0));
-        means.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map(|(variant, ..)| variant)
-    };
     let named = match &source.reference {
         Some(name) => {
             let lacks = || {
@@ -45,7 +38,7 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
         }
         None => source.called(sinkhorn::SPEC.id),
     };
-    let Some(reference) = named.or_else(best) else { return Err(None) };
+    let Some(reference) = named.or_else(|| best(source, &variants)) else { return Err(None) };
     let others = variants.iter().copied().chain(source.untrained());
     let others = others.filter(|variant| variant.name != reference.name);
     let (mut compared, mut left_out) = (Vec::<(&Variant, Comparison)>::new(), Vec::new());
@@ -103,17 +96,8 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
         columns.extend(Column::group(&test, ["raw", "Holm"]));
     }
     columns.extend(Column::group("McNemar p over seeds", ["smallest", "largest"]));
-    let note = format!(
-        "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
-         Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
-         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over {DRAWS} draws \
-         that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
-         three seeds, 0.004 with five. p is at least that of an exact test of images that all favour one head (0.06 if the \
-         two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \
-         not corrected"
-    );
     let what = format!("Paired differences from {}", title(reference));
-    let mut table = source.table("paired", &what, columns, rows).with_note(note);
+    let mut table = source.table("paired", &what, columns, rows).with_note(note(family));
     table.notes.extend(margin.map(|margin| {
         format!(
             "Equivalence: a small p of {margin} means that the true difference is smaller than that in either \
@@ -128,6 +112,28 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
     }));
     table.notes.extend(choice_note(source, variants.iter().copied()));
     Ok(table)
+}
+
+/// The head with the highest accuracy of those with the most seeds. Only seeds that both heads have are compared: one that broke
+/// with most of them would leave few to all others.
+fn best<'a>(source: &Source, variants: &[&'a Variant]) -> Option<&'a Variant> {
+    let values = variants.iter().map(|v| (*v, source.accuracies(&v.name, ProbeCheckpoint::Best)));
+    let begun = values.filter(|(_, values)| !values.is_empty());
+    let means = begun.map(|(variant, values)| (variant, values.len(), mean_and_deviation(&values).0));
+    means.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map(|(variant, ..)| variant)
+}
+
+/// What the columns mean; Holm's correction is for `family`.
+fn note(family: &str) -> String {
+    format!(
+        "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
+         Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
+         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over {DRAWS} draws \
+         that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
+         three seeds, 0.004 with five. p is at least that of an exact test of images that all favour one head (0.06 if the \
+         two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \
+         not corrected"
+    )
 }
 
 /// Why none of the `others` could be compared with the reference.
