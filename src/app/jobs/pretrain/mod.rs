@@ -25,7 +25,7 @@ use crate::model::data::token_cache::Precision;
 use crate::model::data::{self, Dataset, Sample, Split};
 use crate::model::device;
 use crate::model::pretrain::photographs::Photographs;
-use crate::model::pretrain::{Plan, Pretraining, folder as backbone};
+use crate::model::pretrain::{Plan, Pretraining, Progress, folder as backbone};
 use crate::model::train::run::{RunError, RunLock};
 
 /// How often a pre-training is saved within an epoch.
@@ -97,6 +97,15 @@ struct RunningSums {
 impl RunningSums {
     fn new() -> Self {
         Self { images: 0, loss: 0.0, correct: None, begun: Instant::now() }
+    }
+
+    /// Adds a step on this number of pictures.
+    fn add(&mut self, step: &Progress, pictures: usize) {
+        self.images += pictures;
+        self.loss += f64::from(step.loss) * pictures as f64;
+        if let Some(accuracy) = step.accuracy {
+            *self.correct.get_or_insert(0.0) += f64::from(accuracy) * pictures as f64;
+        }
     }
 
     /// The log line of these sums.
@@ -175,7 +184,6 @@ pub fn run(
         if let Some(error) = left_out.into_iter().next().filter(|_| pictures.is_empty()) {
             return Err(anyhow::Error::from(error).context(format!("step {step}: no image can be read")));
         }
-        let count = pictures.len();
         let rate = plan.rate(step - 1);
         let result = pretraining.step(&pictures);
         let fail = |found: String| -> anyhow::Result<Summary> {
@@ -187,11 +195,7 @@ pub fn run(
         if !result.loss.is_finite() {
             return fail(format!("the loss became {}", result.loss));
         }
-        sums.images += count;
-        sums.loss += f64::from(result.loss) * count as f64;
-        if let Some(accuracy) = result.accuracy {
-            *sums.correct.get_or_insert(0.0) += f64::from(accuracy) * count as f64;
-        }
+        sums.add(&result, pictures.len());
         let point = sums.point(step, images_done(step) as f64 / images as f64, rate);
         let epoch = step.div_ceil(epoch_steps);
         let progress = meter.at(images_done(step));

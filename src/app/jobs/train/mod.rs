@@ -97,21 +97,7 @@ pub fn run(
 ) -> Result<Summary, TrainingError> {
     let TrainSpec { plan, out, resume } = spec;
     let settings = &plan.settings;
-    let before = match out.join("run.json").exists() {
-        true if !*resume => return Err(RunError::Exists { folder: out.clone() }.into()),
-        // Claimed before it is read: whoever trained there until now may have added seeds.
-        true => Some((claim(out, tell)?, Run::open(out)?)),
-        false => {
-            // Before the backbone runs over all images.
-            plan.check_out(out)?;
-            let refused = |source| TrainingError::Out { folder: out.clone(), source };
-            atomic_file::can_write(out).map_err(refused)?;
-            if out.join(LOCK).exists() {
-                drop(claim(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
-            }
-            None
-        }
-    };
+    let before = existing(spec, tell)?;
     let dataset = plan.dataset().map_err(|source| match &before {
         Some((_, run)) if settings.data.as_ref() == Some(&run.manifest.dataset.path) => {
             TrainingError::Moved(DatasetMoved { recorded_in: out.join("run.json"), source })
@@ -181,6 +167,28 @@ pub fn run(
     }
     // The claim is held until the last file is written.
     Training { plan, dims, run, tokens, parts, choice, claim: &claim }.run(tell)
+}
+
+/// The run to resume, and the claim on its folder; `None` if a run can begin there.
+fn existing(
+    TrainSpec { plan, out, resume }: &TrainSpec,
+    tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+) -> Result<Option<(RunLock, Run)>, TrainingError> {
+    if out.join("run.json").exists() {
+        if !*resume {
+            return Err(RunError::Exists { folder: out.clone() }.into());
+        }
+        // Claimed before it is read: whoever trained there until now may have added seeds.
+        return Ok(Some((claim(out, tell)?, Run::open(out)?)));
+    }
+    // Before the backbone runs over all images.
+    plan.check_out(out)?;
+    let refused = |source| TrainingError::Out { folder: out.clone(), source };
+    atomic_file::can_write(out).map_err(refused)?;
+    if out.join(LOCK).exists() {
+        drop(claim(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
+    }
+    Ok(None)
 }
 
 /// Claims a run's folder; says first if another machine trained there last, which is then watched.
