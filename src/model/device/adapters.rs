@@ -84,7 +84,8 @@ fn enumerate() -> Vec<(Found, WgpuDevice)> {
             let index = indices.entry(info.device_type).or_insert(0_usize);
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
-            let is_seen = seen.iter().any(|earlier| same_card(earlier, &info));
+            let is_seen = seen.iter().any(|earlier| same_card(earlier, &info))
+                || fresh.iter().any(|earlier| same_driver(earlier, &info));
             // Burn names one software adapter per API, and no index above its limit.
             let Some(kind) = kind.filter(|_| !miscompiles(&adapter) && !is_seen) else { continue };
             listed.push((describe(&adapter, &info, listed.len()), WgpuDevice::new(kind).on(burn_api)));
@@ -142,6 +143,15 @@ fn burn_kind(kind: DeviceType, index: usize) -> Option<WgpuDeviceKind> {
 /// has to suffice.
 fn same_card(earlier: &AdapterInfo, later: &AdapterInfo) -> bool {
     earlier.vendor == later.vendor && (earlier.device == later.device || later.backend == Backend::Gl)
+}
+
+/// Whether an adapter of the same API is the same card through the same driver: Vulkan's loader lists every card of a driver once for
+/// each of its manifests, of which containers may have two.
+fn same_driver(earlier: &AdapterInfo, later: &AdapterInfo) -> bool {
+    fn place(info: &AdapterInfo) -> [&str; 3] {
+        [&info.device_pci_bus_id, &info.driver, &info.driver_info]
+    }
+    !later.device_pci_bus_id.is_empty() && place(earlier) == place(later)
 }
 
 fn describe(adapter: &Adapter, info: &AdapterInfo, index: usize) -> Found {
@@ -206,5 +216,15 @@ mod tests {
         assert!(same_card(&vulkan, &card(0x10de, 0, Backend::Gl)));
         assert!(!same_card(&vulkan, &card(0x10de, 0x2684, Backend::Dx12)));
         assert!(!same_card(&vulkan, &card(0x8086, 0x2204, Backend::Gl)));
+        let at = |bus: &str, driver: &str| AdapterInfo {
+            device_pci_bus_id: bus.into(),
+            driver: driver.into(),
+            ..vulkan.clone()
+        };
+        let first = at("0000:01:00.0", "NVIDIA");
+        assert!(same_driver(&first, &first));
+        assert!(!same_driver(&first, &at("0000:02:00.0", "NVIDIA")));
+        assert!(!same_driver(&first, &at("0000:01:00.0", "NVK")));
+        assert!(!same_driver(&vulkan, &vulkan), "their places are unknown");
     }
 }
