@@ -29,16 +29,14 @@ pub fn install(folder: Option<PathBuf>) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
-        if catch_panic::is_guarded() {
-            log::note(&catch_panic::panic_message(fault.payload())); // the guard reports it as an error
+        // The guard reports it as an error, or whoever waits for the device: a measurement that a full GPU has no room for is none.
+        if catch_panic::is_guarded() || is_device_thread() {
+            log::note(&catch_panic::panic_message(fault.payload()));
             return;
         }
         default_hook(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
-        let Some(folder) = folder.as_deref().filter(|_| !is_device_thread() && number < MAX_PER_PROCESS)
-        else {
-            return;
-        };
+        let Some(folder) = folder.as_deref().filter(|_| number < MAX_PER_PROCESS) else { return };
         WRITTEN.fetch_add(1, Ordering::SeqCst);
         let message = catch_panic::panic_message(fault.payload());
         let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);

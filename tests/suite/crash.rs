@@ -28,6 +28,9 @@ fn faults(folder: &Path) {
     log::note("opening /home/alice/probes with hf_abcdefgh");
     // A panic over a damaged file becomes an error of that file, without a report.
     assert!(guard(|| panic!("a decoder")).is_err());
+    // Of a device's thread, one of those that wait for it.
+    let device = std::thread::Builder::new().name("DSD-0-0".into());
+    device.spawn(|| panic!("a full GPU")).unwrap().join().unwrap_err();
     assert!(!folder.exists());
     // A panic of a job stops that job alone; its error names the report once.
     let said = contain(|| panic!("a job in /home/alice/x")).unwrap_err();
@@ -109,7 +112,8 @@ fn a_fault_leaves_a_report_that_names_nobody() {
     assert!(said.contains("is in ") && said.contains("state/crashes/crash-"), "{said}");
     assert!(!said.contains("the crash report cannot be written"), "{said}");
     assert!(!said.contains("a decoder"), "an error of a file is reported by its reader: {said}");
-    assert!(reports[0].contains("\na decoder\n"), "{}", reports[0]);
+    assert!(reports[0].contains("\na decoder\na full GPU\n"), "{}", reports[0]);
+    assert!(!said.contains("a full GPU"), "{said}");
 }
 
 #[test]
