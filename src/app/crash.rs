@@ -5,10 +5,11 @@
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use super::anonymous::anonymous;
+use super::terminal::interrupt;
 use super::terminal::stdout::say;
 use super::{log, paths};
 use crate::model::io::{atomic_file, catch_panic};
@@ -18,6 +19,8 @@ const MAX_PER_PROCESS: usize = 5;
 /// Most reports in the folder; the oldest are deleted.
 const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
+
+static HAS_WINDOW: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The report of this thread's last panic.
@@ -29,16 +32,24 @@ pub fn install(folder: Option<PathBuf>) {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
+        let message = catch_panic::panic_message(fault.payload());
         // The guard reports it as an error, or whoever waits for the device: a measurement that a full GPU has no room for is none.
         if catch_panic::is_guarded() || is_device_thread() {
-            log::note(&catch_panic::panic_message(fault.payload()));
+            log::note(&message);
             return;
+        }
+        if is_lost_gpu(&message) && !HAS_WINDOW.load(Ordering::SeqCst) {
+            // Those who wait for the GPU would wait for ever.
+            say!(
+                "error: the GPU was lost: its driver was reset, or it is gone. Start again (a training with --resume), or with \
+                 --device cpu"
+            );
+            interrupt::end_with(1);
         }
         default_hook(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
         let Some(folder) = folder.as_deref().filter(|_| number < MAX_PER_PROCESS) else { return };
         WRITTEN.fetch_add(1, Ordering::SeqCst);
-        let message = catch_panic::panic_message(fault.payload());
         let place = fault.location().map_or("nowhere".to_owned(), ToString::to_string);
         let backtrace = match has_memory_for_backtrace() {
             true => Backtrace::force_capture().to_string(),
@@ -68,6 +79,16 @@ fn has_memory_for_backtrace() -> bool {
 /// Whether this is a thread of burn's devices (`DSU-0-0`), whose panics are errors of the threads that wait for them.
 fn is_device_thread() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
+}
+
+/// Whether this is the thread that tells others when a GPU is done, and ends with a panic where the GPU is lost.
+fn is_lost_gpu(message: &str) -> bool {
+    std::thread::current().name().is_none() && message.contains("Parent device is lost")
+}
+
+/// Lets the program go on without a GPU that is lost: a window may have what is not saved yet.
+pub fn keep_window() {
+    HAS_WINDOW.store(true, Ordering::SeqCst);
 }
 
 /// Takes the path of the report of this thread's last panic.

@@ -50,6 +50,28 @@ fn child_in_need() {
     assert!(contain(|| panic!("in need")).is_err());
 }
 
+/// Body of the child process whose GPU is lost: the panic of the thread of burn's that waits for it, which has no name.
+#[test]
+fn child_without_gpu() {
+    if std::env::var_os(FOLDER).is_none() {
+        return;
+    }
+    crash::install(None);
+    let said = "Error in Device::poll: Validation Error\n\nCaused by:\n  Parent device is lost\n";
+    let _ = std::thread::Builder::new().spawn(move || panic!("{said}")).unwrap().join();
+    panic!("it waits for the GPU for ever");
+}
+
+#[test]
+fn a_lost_gpu_ends_the_program_for_which_all_would_wait_for_ever() {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["crash::child_without_gpu", "--exact", "--nocapture", "--test-threads", "1"]);
+    let output = command.env(FOLDER, "none").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: the GPU was lost") && !said.contains("panicked"), "{said}");
+}
+
 #[test]
 #[cfg(target_os = "linux")]
 fn where_memory_is_short_a_fault_ends_as_ever_and_its_report_has_no_names() {

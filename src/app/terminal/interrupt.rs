@@ -132,17 +132,22 @@ fn in_time(patience: Duration, work: impl FnOnce() + Send + 'static) {
 
 /// Removes temporary files and ends the process, whatever its threads do.
 pub fn end() -> ! {
+    end_with(CODE)
+}
+
+/// [`end`] with another exit code.
+pub fn end_with(code: u8) -> ! {
     #[expect(clippy::disallowed_methods, reason = "no thread is waited for, and temporary files are gone")]
-    fn exit() -> ! {
-        std::process::exit(i32::from(CODE))
+    fn exit(code: u8) -> ! {
+        std::process::exit(i32::from(code))
     }
     // The lock is held until the process ends, at once: no other file is begun, and none that is gone is missed. A network disk
     // may be away.
-    in_time(PATIENCE, || {
+    in_time(PATIENCE, move || {
         let _held = temporary::abandon();
-        exit();
+        exit(code);
     });
-    exit()
+    exit(code)
 }
 
 /// Whether the work should continue or stop.

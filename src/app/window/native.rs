@@ -9,6 +9,7 @@ use egui::epaint::text::{FallbackRequest, FontData, FontInsert};
 
 use super::clipboard::Clipboard;
 use super::icon::icon;
+use crate::app::crash;
 use crate::app::state::settings::WindowSize;
 use crate::viz::export::system_font;
 
@@ -33,6 +34,7 @@ pub fn open<A: eframe::App + 'static>(
              without one, and on a machine that has one `ssmprobe open ssh://HOST/PATH` opens what is here"
         );
     }
+    crash::keep_window();
     let viewport = egui::ViewportBuilder::default()
         .with_app_id("ssmprobe")
         .with_icon(icon())
