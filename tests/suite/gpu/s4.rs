@@ -8,6 +8,7 @@ use ssmprobe::model::probe::settings::Discretization;
 use super::{Parity, all};
 use crate::gpus::gpus;
 use crate::routing::reference::*;
+use crate::skip;
 
 /// The parameters of an S4 of one channel: A (S x S), B, C and the step size; D is 0.3.
 struct Values {
@@ -51,12 +52,13 @@ impl Values {
 
     /// The gain of `n` positions, and the gradients of A, B, C, D and the step.
     fn gain(&self, n: usize, device: &Device) -> [Vec<f64>; 6] {
-        gains(&[self], n, device).remove(0)
+        gains(&[self], n, device).expect("a GPU's own kernels take one channel").remove(0)
     }
 }
 
-/// [`Values::gain`] of several systems in one call: on a GPU by its own kernels, on the processor by its operation.
-fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
+/// [`Values::gain`] of several systems in one call: on a GPU by its own kernels, on the processor by its operation. `None` where the
+/// kernels would need more buffers than the GPU binds at once.
+fn gains(of: &[&Values], n: usize, device: &Device) -> Option<Vec<[Vec<f64>; 6]>> {
     let steps = (Discretization::Bilinear, n);
     let systems: Vec<System> = of.iter().map(|values| values.on(&device.clone().autodiff())).collect();
     let tracked = systems.into_iter().map(|System { a, b, c, skip, step }| {
@@ -72,7 +74,7 @@ fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
     let copies: Vec<System> = copies.collect();
     let made = match on_cpu(device) {
         true => s4::gains(copies, steps),
-        false => s4::gains_on_gpu(&copies, steps).expect("a GPU's own kernels take one channel"),
+        false => s4::gains_on_gpu(&copies, steps)?,
     }; // [G, N, 1]
     let cotangent = of.iter().flat_map(|values| values.cotangent(n)).collect::<Vec<_>>();
     let cotangent = matrix(&cotangent, 1, &device.clone().autodiff()).reshape([of.len(), n, 1]);
@@ -83,7 +85,7 @@ fn gains(of: &[&Values], n: usize, device: &Device) -> Vec<[Vec<f64>; 6]> {
         let [grad_skip, grad_step] = [skip, step].map(|x| gradient(x, &gradients));
         [gain.to_vec(), grad_a, grad_b, grad_c, grad_skip, grad_step]
     });
-    each.collect()
+    Some(each.collect())
 }
 
 #[test]
@@ -121,7 +123,10 @@ fn systems_that_are_made_at_once_are_each_to_the_bit_what_they_are_alone() {
     for (name, gpu) in gpus() {
         for systems in [vec![&trained, &long], vec![&long, &trained, &few, &long]] {
             let alone: Vec<_> = systems.iter().map(|system| system.gain(n, &gpu)).collect();
-            assert_eq!(gains(&systems, n, &gpu), alone, "{} on {name}", systems.len());
+            match gains(&systems, n, &gpu) {
+                Some(together) => assert_eq!(together, alone, "{} on {name}", systems.len()),
+                None => skip::because(format!("{name} binds no buffers for {} systems", systems.len())),
+            }
         }
     }
 }
