@@ -573,7 +573,7 @@ fn patches_are_brushed_dragged_and_drawn_through() {
         state.made_order(id).expect("an order by hand").tokens().to_vec()
     };
     let edit = Action::EditOrder.effect(window.state());
-    let Effect::Command(edit) = edit else { panic!("{edit:?}") };
+    let Some(Effect::Command(edit)) = edit else { panic!("{edit:?}") };
     window.harness.state_mut().dispatch(edit);
     window.answer_with(answer);
     assert_eq!(order(&window), raster().tokens());

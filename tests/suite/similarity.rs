@@ -250,7 +250,7 @@ fn the_gallery_shows_the_images_like_one_with_their_similarity() {
     let state = window.state();
     assert!(Action::FindSimilar.enabled(state));
     let app = window.harness.state_mut();
-    let Effect::Command(command) = Action::FindSimilar.effect(&app.state) else {
+    let Some(Effect::Command(command)) = Action::FindSimilar.effect(&app.state) else {
         panic!("it asks the window")
     };
     app.dispatch(command);

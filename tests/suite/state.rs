@@ -640,7 +640,7 @@ fn every_action_can_be_chosen_in_any_state() {
     for mut state in [State::new(Settings::default()), story()] {
         for action in Action::ALL {
             let _ = action.enabled(&state);
-            if let Effect::Command(command) = action.effect(&state) {
+            if let Some(Effect::Command(command)) = action.effect(&state) {
                 state.dispatch(command);
             }
         }

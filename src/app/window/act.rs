@@ -41,8 +41,9 @@ impl MainWindow {
         match action {
             UiAction::Command(command) => self.orders.push(WindowOrder::Command(command)),
             UiAction::Action(action) => match action.effect(state) {
-                Effect::Command(command) => self.orders.push(WindowOrder::Command(command)),
-                Effect::Prompt(prompt) => self.prompt(ctx, prompt, state),
+                Some(Effect::Command(command)) => self.orders.push(WindowOrder::Command(command)),
+                Some(Effect::Prompt(prompt)) => self.prompt(ctx, prompt, state),
+                None => {}
             },
             UiAction::Show(panel) => self.show(panel),
             UiAction::Jobs => self.jobs = !self.jobs,

@@ -5,7 +5,7 @@
 use super::menu::Menu::{Edit, File, Help, Panes, Train, View};
 use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
 use super::{Command, FilePrompt, Prompt};
-use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
+use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
 use crate::viz::Options;
@@ -95,8 +95,8 @@ actions! {
         .key(plain("Home")).when("Open images first", |state| !state.library.images.is_empty()),
     LastImage: View.gives("Last image", "The last in the gallery", |_| Command::Step(isize::MAX))
         .key(plain("End")).when("Open images first", |state| !state.library.images.is_empty()),
-    StarImage: View.gives("Star or unstar image", "The gallery can show only starred images", star)
-        .key(plain("S")).when("Open an image first", |state| state.selection.image.is_some()).also("favourite mark"),
+    StarImage: View.gives_if("Star or unstar image", "The gallery can show only starred images",
+        "Open an image first", star).key(plain("S")).also("favourite mark"),
     KeepFinding: View.asks("Keep as finding…", "The image, its probes and how they are shown, with a note, to come back to",
         Prompt::KeepFinding).key(plain("N"))
         .when("Open an image first", |state| state.selection.image.is_some()).also("bookmark note comment remark annotate")
@@ -110,11 +110,10 @@ actions! {
     PinStep: View.asks("Pin or unpin the token of this step", "Framed in every figure until Escape; its numbers stand in the status bar",
         Prompt::PinStep).key(plain("T"))
         .when("The shown probe is at no step of a single order", |state| state.token_of_step().is_some()).line_below(),
-    EditOrder: View.gives("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
-        |state| state.edit_order().unwrap_or(Command::Compare(Vec::new())))
-        .when("No reading with an order is shown", can_edit_order).also("drag brush scan path permutation"),
+    EditOrder: View.gives_if("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
+        "No reading with an order is shown", State::edit_order).also("drag brush scan path permutation"),
     OpenOrder: View.asks("Open order…", "An order file: the token read at each step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
-        .when("No reading with an order is shown", can_edit_order).also("load scan path permutation"),
+        .when("No reading with an order is shown", |state| state.edit_order().is_some()).also("load scan path permutation"),
     SaveOrder: View.asks("Save order…", "The order made by hand, as a NumPy archive or CSV", FilePrompt::SaveOrder)
         .when("The shown column has no order made by hand", has_made_order).also("write scan path permutation").line_below(),
     Retry: View.gives("Retry", "Retry what failed", |_| Command::Retry).key(ctrl("R"))
@@ -128,25 +127,20 @@ actions! {
         .key(ctrl_shift("J"))
         .when("It needs a dataset, open probes and no running evaluation", |state| can_evaluate(state) && !state.library.probes.is_empty())
         .also("evaluate accuracy test"),
-    FindSimilar: View.gives("Images like this one", "The dataset's images that the probe reads most alike, first in the gallery",
-        |state| Command::FindSimilar(state.selection.image.unwrap_or(ImageId(0))))
-        .when("It needs an image of a dataset and a shown probe", can_find_similar)
-        .also("similar nearest neighbours retrieval"),
+    FindSimilar: View.gives_if("Images like this one", "The dataset's images that the probe reads most alike, first in the gallery",
+        "It needs an image of a dataset and a shown probe", find_similar).also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
         .when("It is chosen already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
-    PinShown: View.gives("Pin or unpin the shown column", "The others show how far they are from it",
-        |state| Command::Pin(state.focus().filter(|id| state.selection.reference != Some(*id)))).key(plain("P"))
-        .when("The shown column is not in Compare", |state| state.focus().is_some_and(|id| state.columns[&id].compared)),
+    PinShown: View.gives_if("Pin or unpin the shown column", "The others show how far they are from it",
+        "The shown column is not in Compare", pin_or_unpin).key(plain("P")),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
         .when("No column is pinned", |state| state.selection.reference.is_some()),
-    CompareShown: View.gives("Add the shown probe to Compare", "Beside the others, on shared scales",
-        |state| Command::Compare(shown_probe(state).into_iter().collect())).key(ctrl_shift("A"))
-        .when("No probe is shown, or it is in Compare already", |state| shown_probe(state).is_some_and(|probe| !state.is_compared(probe))),
-    KeepColumn: View.gives("Remove the other columns", "Compare keeps only the shown column",
-        |state| state.focus().map_or(Command::Compare(Vec::new()), Command::KeepColumn))
-        .when("The shown column is not in Compare, or alone there", |state| state.focus().is_some_and(|id| state.columns[&id].compared) && state.compared().count() > 1)
-        .line_below(),
+    CompareShown: View.gives_if("Add the shown probe to Compare", "Beside the others, on shared scales",
+        "No probe is shown, or it is in Compare already", compare_shown).key(ctrl_shift("A")),
+    KeepColumn: View.gives_if("Remove the other columns", "Compare keeps only the shown column",
+        "The shown column is not in Compare, or alone there",
+        |state| compared_focus(state).filter(|_| state.compared().count() > 1).map(Command::KeepColumn)).line_below(),
     ToggleShared: View.gives("Shared scales",
         "The same colour means the same value everywhere", |state| Command::SetShared(!state.views.shared))
         .key(ctrl("L")),
@@ -171,12 +165,14 @@ actions! {
     StartTraining: Train.gives("Start training", "As planned in the Training pane",
         |_| Command::StartTraining).key(ctrl("Enter"))
         .when("The Training pane has no plan that can start", State::can_start_training),
-    PauseTraining: Train.gives("Pause or resume training", "Images can still be explained",
-        |state| Command::PauseTraining(!state.training.active.as_ref().is_some_and(|run| run.pausing)))
-        .key(ctrl_shift("Space"))
-        .when("No training runs that can be paused", |state| state.training.runs_here()),
-    StopTraining: Train.gives("Stop training and save", "Progress is saved and can be resumed later", stop_training)
-        .key(ctrl_shift("Period")).when("No training runs", |state| state.training.active.is_some()),
+    PauseTraining: Train.gives_if("Pause or resume training", "Images can still be explained",
+        "No training runs that can be paused", |state| {
+            let active = state.training.active.as_ref().filter(|run| !run.detached);
+            active.map(|run| Command::PauseTraining(!run.pausing))
+        }).key(ctrl_shift("Space")),
+    StopTraining: Train.gives_if("Stop training and save", "Progress is saved and can be resumed later",
+        "No training runs", |state| Some(Command::Cancel(state.training.active.as_ref()?.job)))
+        .key(ctrl_shift("Period")),
     Arrange: Panes.asks("Reset layout", "Every pane open, in its original place", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),
     About: Help.asks("About SSMProbe", "What it is, in two sentences", Prompt::About),
@@ -203,6 +199,8 @@ struct Spec {
 /// The source of an action's effect.
 enum Source {
     Command(fn(&State) -> Command),
+    /// A command for what may not be there: while it is not, the action is not enabled.
+    PossibleCommand(fn(&State) -> Option<Command>),
     Prompt(Prompt),
 }
 
@@ -215,6 +213,17 @@ impl Menu {
     /// An action of this menu that dispatches a command.
     fn gives(self, text: &'static str, tooltip: &'static str, command: fn(&State) -> Command) -> Spec {
         self.action(text, tooltip, Source::Command(command))
+    }
+
+    /// An action of this menu that is enabled while `command` is one, which it dispatches; `missing` says why there is none.
+    fn gives_if(
+        self,
+        text: &'static str,
+        tooltip: &'static str,
+        missing: &'static str,
+        command: fn(&State) -> Option<Command>,
+    ) -> Spec {
+        Spec { missing, ..self.action(text, tooltip, Source::PossibleCommand(command)) }
     }
 
     fn action(self, text: &'static str, tooltip: &'static str, effect: Source) -> Spec {
@@ -281,7 +290,7 @@ impl Action {
 
     /// Whether it is enabled now.
     pub fn enabled(self, state: &State) -> bool {
-        (self.spec().enabled)(state)
+        self.effect(state).is_some()
     }
 
     /// Why it is not enabled, in a sentence: for its tooltip then.
@@ -289,27 +298,21 @@ impl Action {
         self.spec().missing
     }
 
-    /// Its effect in the current state.
-    pub fn effect(self, state: &State) -> Effect {
-        match self.spec().effect {
-            Source::Command(command) => Effect::Command(command(state)),
-            Source::Prompt(prompt) => Effect::Prompt(prompt),
+    /// Its effect in the current state; `None` while it is not enabled.
+    pub fn effect(self, state: &State) -> Option<Effect> {
+        let spec = self.spec();
+        match spec.effect {
+            _ if !(spec.enabled)(state) => None,
+            Source::Command(command) => Some(Effect::Command(command(state))),
+            Source::PossibleCommand(command) => command(state).map(Effect::Command),
+            Source::Prompt(prompt) => Some(Effect::Prompt(prompt)),
         }
     }
 }
 
-fn stop_training(state: &State) -> Command {
-    state.training.active.as_ref().map_or(Command::PauseTraining(false), |run| Command::Cancel(run.job))
-}
-
-fn star(state: &State) -> Command {
-    let image = state.selection.image.unwrap_or(ImageId(0));
-    Command::Star(image, !state.is_starred(image))
-}
-
-/// Whether the focused column reads in an order.
-fn can_edit_order(state: &State) -> bool {
-    state.focus().is_some_and(|id| state.order_to_edit(id).is_some())
+fn star(state: &State) -> Option<Command> {
+    let image = state.selection.image?;
+    Some(Command::Star(image, !state.is_starred(image)))
 }
 
 /// Whether the focused column has a hand-made order.
@@ -317,9 +320,10 @@ fn has_made_order(state: &State) -> bool {
     state.focus().is_some_and(|id| state.made_order(id).is_some())
 }
 
-/// Whether the current image is of a dataset, and a column is focused.
-fn can_find_similar(state: &State) -> bool {
-    state.current_image().is_some_and(|image| image.label.is_some()) && state.focus().is_some()
+fn find_similar(state: &State) -> Option<Command> {
+    let is_of_dataset = state.current_image()?.label.is_some();
+    let image = state.selection.image.filter(|_| is_of_dataset && state.focus().is_some());
+    image.map(Command::FindSimilar)
 }
 
 /// Whether a dataset is in use, and no evaluation runs.
@@ -327,9 +331,19 @@ fn can_evaluate(state: &State) -> bool {
     state.dataset().is_some() && state.evaluations.job.is_none()
 }
 
-/// The probe of the focused column.
-fn shown_probe(state: &State) -> Option<ProbeId> {
-    Some(state.columns.get(&state.focus()?)?.probe)
+/// The focused column, if it is one of the comparison.
+fn compared_focus(state: &State) -> Option<ColumnId> {
+    state.focus().filter(|id| state.columns[id].compared)
+}
+
+fn pin_or_unpin(state: &State) -> Option<Command> {
+    let focus = compared_focus(state)?;
+    Some(Command::Pin(Some(focus).filter(|id| state.selection.reference != Some(*id))))
+}
+
+fn compare_shown(state: &State) -> Option<Command> {
+    let probe = state.columns.get(&state.focus()?)?.probe;
+    (!state.is_compared(probe)).then(|| Command::Compare(vec![probe]))
 }
 
 /// Moves the shown step of the reading by `by`; forward from the end starts at step 1.
