@@ -16,7 +16,7 @@ use super::panels::{TRAINING, UiAction};
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;
 use crate::app::state::command::{Command, Effect, FilePrompt, Prompt};
-use crate::app::state::{Probe, State};
+use crate::app::state::{Probe, Severity, State};
 
 impl MainWindow {
     /// Starts the tour; it needs the demo, which replaces what is open unless it is open already.
@@ -33,15 +33,17 @@ impl MainWindow {
 
     /// Opens the file dialog for `what`; a failure becomes a note.
     pub(super) fn pick(&mut self, ctx: &egui::Context, what: FileRequest) {
-        self.orders.extend(WindowOrder::failure(self.dialogs.picker.open(ctx, what)));
+        if let Err(why) = self.dialogs.picker.open(ctx, what) {
+            self.note(Severity::Error, why);
+        }
     }
 
     /// Executes an action that is the window's; turns one of the state or the program into an order.
     pub(super) fn act(&mut self, ctx: &egui::Context, action: UiAction, state: &State) {
         match action {
-            UiAction::Command(command) => self.orders.push(WindowOrder::Command(command)),
+            UiAction::Command(command) => self.send(command),
             UiAction::Action(action) => match action.effect(state) {
-                Some(Effect::Command(command)) => self.orders.push(WindowOrder::Command(command)),
+                Some(Effect::Command(command)) => self.send(command),
                 Some(Effect::Prompt(prompt)) => self.prompt(ctx, prompt, state),
                 None => {}
             },
@@ -54,7 +56,7 @@ impl MainWindow {
                 let now = self.layout.value();
                 let is_same = kept.is_some_and(|view| view.layout == now);
                 let layout = if is_same { now } else { self.layout.stored() };
-                self.orders.push(WindowOrder::Command(Command::ShowFinding { id, layout }));
+                self.send(Command::ShowFinding { id, layout });
             }
             UiAction::EditFinding(id, finding) => {
                 self.dialogs.finding = Some(FindingDialog::new(Some(id), *finding));
@@ -64,13 +66,12 @@ impl MainWindow {
             }
             UiAction::CopyImage(plot) => {
                 let export = Export::new(plot, None);
-                let started = self.exporter.start(ctx, "copy the image", move || export.image());
-                self.orders.extend(WindowOrder::failure(started));
+                self.spawn(ctx, "copy the image", move || export.image());
             }
             UiAction::OpenFile(path) => {
                 let opener = self.opener.clone();
                 let work = move || Outcome::Opened(opener.open(&path));
-                self.orders.extend(WindowOrder::failure(self.exporter.start(ctx, "open the file", work)));
+                self.spawn(ctx, "open the file", work);
             }
             UiAction::Leave(to) => self.leave(to, state),
             UiAction::ConnectNow => self.orders.push(WindowOrder::ConnectNow),

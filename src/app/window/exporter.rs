@@ -11,7 +11,7 @@ use egui::ColorImage;
 use super::dialogs::export_format::ExportFormat;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::Relink;
-use super::{MainWindow, WindowOrder, order_files};
+use super::{MainWindow, WindowOrder};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Cancel, ColumnId, JobId, received};
 use crate::app::state::command::Command;
@@ -81,15 +81,6 @@ impl Exporter {
         thread.map_err(|error| format!("Cannot {what}: {error}"))
     }
 
-    /// Reads files, to be sent to the remote worker; a note where no thread can be started.
-    pub fn send(&self, ctx: &egui::Context, paths: Vec<PathBuf>) -> Option<WindowOrder> {
-        let work = move || match received::read(&paths) {
-            Ok(files) => Outcome::Read(files),
-            Err(error) => Outcome::Failed(format!("{error:#}")),
-        };
-        WindowOrder::failure(self.start(ctx, "send the files", work))
-    }
-
     /// The next outcome, if any work has finished.
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcomes.try_recv().ok()
@@ -107,6 +98,25 @@ fn next_to(path: PathBuf, before: Option<PathBuf>) -> PathBuf {
 }
 
 impl MainWindow {
+    /// Runs work as [`Exporter::start`] does, or notes why it could not begin.
+    pub(super) fn spawn(
+        &mut self,
+        ctx: &egui::Context,
+        what: &'static str,
+        work: impl FnOnce() -> Outcome + Send + 'static,
+    ) -> Option<JoinHandle<()>> {
+        self.exporter.start(ctx, what, work).map_err(|why| self.note(Severity::Error, why)).ok()
+    }
+
+    /// Reads files, to be sent to the remote worker.
+    pub(super) fn send_files(&mut self, ctx: &egui::Context, paths: Vec<PathBuf>) {
+        let work = move || match received::read(&paths) {
+            Ok(files) => Outcome::Read(files),
+            Err(error) => Outcome::Failed(format!("{error:#}")),
+        };
+        self.spawn(ctx, "send the files", work);
+    }
+
     /// Handles all outcomes since the last frame.
     pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) {
         while let Some(outcome) = self.exporter.outcome() {
@@ -121,51 +131,43 @@ impl MainWindow {
                                 self.dialogs.export = None;
                             }
                             let text = format!("Wrote {}", path.display());
-                            self.orders.push(WindowOrder::Note(Severity::Info, text));
+                            self.note(Severity::Info, text);
                             self.dialogs.exported = Some(next_to(path, self.dialogs.exported.take()));
                         }
                         (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
-                        (Err(why), None) => self.orders.push(WindowOrder::Note(Severity::Error, why)),
+                        (Err(why), None) => self.note(Severity::Error, why),
                     }
                 }
-                Outcome::Cancelled => {}
+                Outcome::Cancelled | Outcome::Opened(Ok(())) => {}
                 Outcome::Image(image) => {
                     ctx.copy_image(image);
-                    self.orders.push(WindowOrder::Note(Severity::Info, "Copied the image".to_owned()));
+                    self.note(Severity::Info, "Copied the image".to_owned());
                 }
                 Outcome::Shared(job, written) => self.orders.push(WindowOrder::Shared(job, written)),
-                Outcome::Opened(done) => {
-                    self.orders.extend(done.err().map(|why| WindowOrder::Note(Severity::Warning, why)));
-                }
+                Outcome::Opened(Err(why)) => self.note(Severity::Warning, why),
                 Outcome::Pasted(path) if state.connection.host().is_some() => {
-                    self.orders.extend(self.exporter.send(ctx, vec![path]));
+                    self.send_files(ctx, vec![path]);
                 }
-                Outcome::Pasted(path) => {
-                    self.orders.push(WindowOrder::Command(Command::OpenImages(vec![path])));
-                }
+                Outcome::Pasted(path) => self.send(Command::OpenImages(vec![path])),
                 Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
                 Outcome::Loaded(_, read) => {
                     self.loading = None;
                     self.open(*read, state);
                 }
                 Outcome::Saved(path, essence, then) => {
-                    self.orders.push(WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display())));
+                    self.note(Severity::Info, format!("Wrote {}", path.display()));
                     self.orders.push(WindowOrder::Saved(path.clone()));
                     let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
                     if self.named.saved(path, essence) {
                         then.into_iter().for_each(|(_, to)| self.leave(to, state));
                     }
                 }
-                Outcome::OrderRead(id, path, order) => {
-                    self.orders.push(order_files::read(id, &path, order, state));
+                Outcome::OrderRead(id, path, order) => self.order_read(id, &path, order, state),
+                Outcome::OrderWritten(id, path, order) => self.order_written(id, &path, &order, state),
+                Outcome::Read(files) => {
+                    files.into_iter().for_each(|file| self.send(Command::SendFile(Box::new(file))));
                 }
-                Outcome::OrderWritten(id, path, order) => {
-                    self.orders.extend(order_files::written(id, &path, &order, state));
-                }
-                Outcome::Read(files) => self.orders.extend(
-                    files.into_iter().map(|file| WindowOrder::Command(Command::SendFile(Box::new(file)))),
-                ),
-                Outcome::Failed(why) => self.orders.push(WindowOrder::Note(Severity::Error, why)),
+                Outcome::Failed(why) => self.note(Severity::Error, why),
             }
         }
     }

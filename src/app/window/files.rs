@@ -78,10 +78,10 @@ impl MainWindow {
             FilePrompt::SaveWorkspace | FilePrompt::SaveWorkspaceAs => {
                 return self.save(ctx, Some(first), None, state);
             }
-            FilePrompt::OpenOrder => return self.orders.extend(self.open_order(ctx, first, state)),
-            FilePrompt::SaveOrder => return self.orders.extend(self.save_order(ctx, first, state)),
+            FilePrompt::OpenOrder => return self.open_order(ctx, first, state),
+            FilePrompt::SaveOrder => return self.save_order(ctx, first, state),
         };
-        self.orders.push(WindowOrder::Command(command));
+        self.send(command);
     }
 
     /// Reads the workspace in a file, one of this user's sessions if it is `own`, and then opens it.
@@ -100,9 +100,7 @@ impl MainWindow {
         let cancel = Cancel::default();
         let loading = cancel.clone();
         let work = move || Outcome::Loaded(cancel, Box::new(read()));
-        let started = self.exporter.start(ctx, "open the workspace", work);
-        self.loading = started.is_ok().then_some(loading);
-        self.orders.extend(WindowOrder::failure(started));
+        self.loading = self.spawn(ctx, "open the workspace", work).map(|_| loading);
     }
 
     /// Gives up the workspace that is being read.
@@ -116,7 +114,7 @@ impl MainWindow {
         match read {
             Ok(read) if read.missing.is_empty() => self.enter(read, state),
             Ok(read) => self.dialogs.relink = Some(read),
-            Err(error) => self.orders.push(WindowOrder::Note(Severity::Error, error.to_string())),
+            Err(error) => self.note(Severity::Error, error.to_string()),
         }
     }
 
@@ -168,8 +166,7 @@ impl MainWindow {
                 Err(error) => Outcome::Failed(error.to_string()),
             }
         };
-        let started = self.exporter.start(ctx, "save the workspace", work);
-        self.orders.extend(WindowOrder::failure(started.map(|thread| self.saving = Some(thread))));
+        self.saving = self.spawn(ctx, "save the workspace", work);
     }
 
     /// Waits until the workspace is written, before the program ends, for [`PATIENCE`] at most: a disk may never answer, and the

@@ -58,7 +58,7 @@ use self::layout::Layout;
 use self::named_workspace::NamedWorkspace;
 use self::opener::Opener;
 use self::panels::{ACCURACIES, COMPARE, Panel, PanelContext, PanelPlace, ShownImages, TokenHover};
-use super::state::{RevealTarget, State};
+use super::state::{RevealTarget, Severity, State};
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::{Cancel, JobId};
 use crate::app::state::command::{Command, FilePrompt};
@@ -151,11 +151,20 @@ impl MainWindow {
         std::mem::take(&mut self.orders)
     }
 
+    /// Orders to dispatch a command to the state.
+    fn send(&mut self, command: Command) {
+        self.orders.push(WindowOrder::Command(command));
+    }
+
+    /// Orders to add a note to log and toasts.
+    fn note(&mut self, severity: Severity, text: String) {
+        self.orders.push(WindowOrder::Note(severity, text));
+    }
+
     /// Orders what was pasted or dropped on the window. Only a drawn frame has input of its own: a hidden window
     /// still holds that of the last one.
     fn take_files(&mut self, ctx: &egui::Context, state: &State) {
-        let far = state.connection.host().is_some();
-        self.orders.extend(paste::orders(ctx, &self.exporter, far));
+        self.paste(ctx, state);
         let mut dropped: Vec<PathBuf> =
             ctx.input(|i| i.raw.dropped_files.iter().map(|file| file.path().to_owned()).collect());
         // A workspace replaces everything that is open: it is handled as if chosen, which asks first.
@@ -164,10 +173,10 @@ impl MainWindow {
             let what = FileRequest::Prompt(FilePrompt::OpenWorkspace);
             self.handle_files(ctx, what, workspace, state);
         }
-        if !dropped.is_empty() && far {
-            self.orders.extend(self.exporter.send(ctx, dropped));
+        if !dropped.is_empty() && state.connection.host().is_some() {
+            self.send_files(ctx, dropped);
         } else if !dropped.is_empty() {
-            self.orders.push(WindowOrder::Command(Command::OpenAny(dropped)));
+            self.send(Command::OpenAny(dropped));
         }
     }
 
@@ -242,7 +251,7 @@ impl MainWindow {
         }
         let token = hover.found;
         if token != state.selection.hover.token {
-            self.orders.push(WindowOrder::Command(Command::Hover(Hover { token, ..Hover::default() })));
+            self.send(Command::Hover(Hover { token, ..Hover::default() }));
         }
         // Layout changes come before the actions: one may be to undo them.
         self.orders.extend(self.layout.take_changes().into_iter().map(WindowOrder::Command));

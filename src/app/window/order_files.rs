@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use eframe::egui::Context;
 
+use super::MainWindow;
 use super::exporter::Outcome;
-use super::{MainWindow, WindowOrder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
@@ -16,48 +16,47 @@ use crate::model::order_file;
 
 impl MainWindow {
     /// Reads an order file for the focused column; a note where no thread can be started.
-    pub(super) fn open_order(&self, ctx: &Context, path: PathBuf, state: &State) -> Option<WindowOrder> {
+    pub(super) fn open_order(&mut self, ctx: &Context, path: PathBuf, state: &State) {
         let id = state.focus();
         let work = move || match order_file::read(&path) {
             Ok(order) => Outcome::OrderRead(id, path, order),
             Err(error) => Outcome::Failed(error.to_string()),
         };
-        WindowOrder::failure(self.exporter.start(ctx, "open the order", work))
+        self.spawn(ctx, "open the order", work);
     }
 
-    /// Writes the focused column's order; a note where no thread can be started.
-    pub(super) fn save_order(&self, ctx: &Context, path: PathBuf, state: &State) -> Option<WindowOrder> {
-        let id = state.focus()?;
-        let order = state.made_order(id)?.clone();
+    /// Writes the focused column's order, if it has one; a note where no thread can be started.
+    pub(super) fn save_order(&mut self, ctx: &Context, path: PathBuf, state: &State) {
+        let made = state.focus().and_then(|id| Some((id, state.made_order(id)?.clone())));
+        let Some((id, order)) = made else { return };
         let work = move || match order_file::write(&path, &order) {
             Ok(()) => Outcome::OrderWritten(id, path, order),
             Err(error) => Outcome::Failed(error.to_string()),
         };
-        WindowOrder::failure(self.exporter.start(ctx, "save the order", work))
+        self.spawn(ctx, "save the order", work);
     }
-}
 
-/// Orders a column to read in the order of a file; one that does not fit is noted and changes nothing.
-pub fn read(id: Option<ColumnId>, path: &Path, order: HandOrder, state: &State) -> WindowOrder {
-    match state.read_in(id, order) {
-        Ok(command) => WindowOrder::Command(command),
-        Err(why) => WindowOrder::Note(Severity::Error, format!("{}: {why}", path.display())),
+    /// Makes a column read in the order of a file; one that does not fit is noted and changes nothing.
+    pub(super) fn order_read(&mut self, id: Option<ColumnId>, path: &Path, order: HandOrder, state: &State) {
+        match state.read_in(id, order) {
+            Ok(command) => self.send(command),
+            Err(why) => self.note(Severity::Error, format!("{}: {why}", path.display())),
+        }
     }
-}
 
-/// Notes that an order was written, and names the column after the file unless its order was changed meanwhile.
-pub fn written(id: ColumnId, path: &Path, order: &HandOrder, state: &State) -> Vec<WindowOrder> {
-    let mut orders = vec![WindowOrder::Note(Severity::Info, format!("Wrote {}", path.display()))];
-    if state.made_order(id) == Some(order) {
-        let named = Intervention::Order(order.of_file(path));
-        orders.push(WindowOrder::Command(Command::SetChange(id, named)));
+    /// Notes that an order was written, and names the column after the file unless its order was changed meanwhile.
+    pub(super) fn order_written(&mut self, id: ColumnId, path: &Path, order: &HandOrder, state: &State) {
+        self.note(Severity::Info, format!("Wrote {}", path.display()));
+        if state.made_order(id) == Some(order) {
+            self.send(Command::SetChange(id, Intervention::Order(order.of_file(path))));
+        }
     }
-    orders
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::window::WindowOrder;
 
     #[test]
     fn a_file_that_is_no_order_is_told_and_nothing_is_read() {
@@ -69,12 +68,12 @@ mod tests {
             ("1\n0\n", "mine.csv: choose a probe"),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert!(window.open_order(&ctx, path.clone(), &state).is_none());
+            window.open_order(&ctx, path.clone(), &state);
             let orders = window.next_outcome(&state);
             let [WindowOrder::Note(Severity::Error, why)] = &orders[..] else { panic!("{text}") };
             assert!(why.contains(expected), "{why}");
         }
-        assert!(window.save_order(&ctx, folder.path().join("none.npz"), &state).is_none());
-        assert!(!folder.path().join("none.npz").exists());
+        window.save_order(&ctx, folder.path().join("none.npz"), &state);
+        assert!(window.take_orders().is_empty() && !folder.path().join("none.npz").exists());
     }
 }

@@ -8,40 +8,41 @@ use eframe::egui;
 use egui::{ColorImage, Event};
 use percent_encoding::percent_decode_str;
 
-use super::WindowOrder;
-use super::exporter::{Exporter, Outcome};
+use super::MainWindow;
+use super::exporter::Outcome;
 use crate::app::paths;
-use crate::app::state::Severity;
 use crate::app::state::command::Command;
+use crate::app::state::{Severity, State};
 use crate::model::io::{atomic_file, sha256};
 
-/// The orders of this frame's pastes. Files are opened, or sent to the worker if that is remote (`far`); a picture is
-/// written on another thread first.
-pub fn orders(ctx: &egui::Context, exporter: &Exporter, far: bool) -> Vec<WindowOrder> {
-    let typing = ctx.egui_wants_keyboard_input();
-    let events = ctx.input(|i| i.events.clone());
-    let order = |event| match event {
-        Event::Paste(text) if !typing => Some(match paths(&text) {
-            paths if paths.is_empty() => {
-                let text = "Nothing was pasted: the clipboard has neither a picture nor file paths";
-                WindowOrder::Note(Severity::Info, text.to_owned())
+impl MainWindow {
+    /// Opens what is pasted in this frame, or sends it to the worker if that is remote; a picture is written on another thread first.
+    pub(super) fn paste(&mut self, ctx: &egui::Context, state: &State) {
+        let typing = ctx.egui_wants_keyboard_input();
+        for event in ctx.input(|i| i.events.clone()) {
+            match event {
+                Event::Paste(text) if !typing => match paths(&text) {
+                    paths if paths.is_empty() => {
+                        let text = "Nothing was pasted: the clipboard has neither a picture nor file paths";
+                        self.note(Severity::Info, text.to_owned());
+                    }
+                    paths if state.connection.host().is_some() => self.send_files(ctx, paths),
+                    paths => self.send(Command::OpenAny(paths)),
+                },
+                Event::PasteImage(picture) => {
+                    let work = move || match paths::pasted()
+                        .context("no folder for pictures")
+                        .and_then(|folder| keep(&picture, &folder))
+                    {
+                        Ok(path) => Outcome::Pasted(path),
+                        Err(error) => Outcome::Failed(format!("Cannot paste the picture: {error:#}")),
+                    };
+                    self.spawn(ctx, "paste the picture", work);
+                }
+                _ => {}
             }
-            paths if far => return exporter.send(ctx, paths),
-            paths => WindowOrder::Command(Command::OpenAny(paths)),
-        }),
-        Event::PasteImage(picture) => {
-            let work = move || match paths::pasted()
-                .context("no folder for pictures")
-                .and_then(|folder| keep(&picture, &folder))
-            {
-                Ok(path) => Outcome::Pasted(path),
-                Err(error) => Outcome::Failed(format!("Cannot paste the picture: {error:#}")),
-            };
-            WindowOrder::failure(exporter.start(ctx, "paste the picture", work))
         }
-        _ => None,
-    };
-    events.into_iter().filter_map(order).collect()
+    }
 }
 
 /// The files a text names by absolute paths, one a line; empty if any of them does not exist.

@@ -26,10 +26,3 @@ pub enum WindowOrder {
     /// Try to connect now.
     ConnectNow,
 }
-
-impl WindowOrder {
-    /// A note of why something failed, if it did.
-    pub(super) fn failure<T>(done: Result<T, String>) -> Option<Self> {
-        done.err().map(|why| Self::Note(Severity::Error, why))
-    }
-}

@@ -13,7 +13,7 @@ use crate::app::jobs::PathKind;
 use crate::app::jobs::folder::{Folder, FolderEntry, MAX_ENTRIES};
 use crate::app::state::State;
 use crate::app::state::command::Command;
-use crate::app::window::{MainWindow, WindowOrder, style, widgets};
+use crate::app::window::{MainWindow, style, widgets};
 use crate::viz::figures::dataset::folded;
 
 /// Height of the list.
@@ -56,7 +56,7 @@ impl MainWindow {
         let last =
             self.dialogs.last_folder.as_ref().filter(|(host, _)| state.connection.host() == Some(host));
         let folder = last.map_or_else(PathBuf::new, |(_, folder)| folder.clone());
-        self.orders.push(WindowOrder::Command(Command::ListFolder(folder)));
+        self.send(Command::ListFolder(folder));
     }
 
     /// Draws the folder browser if it is open; what was chosen in it.
@@ -72,7 +72,7 @@ impl MainWindow {
                 None
             }
             Answer::Given(Step::List(folder)) => {
-                self.orders.push(WindowOrder::Command(Command::ListFolder(folder)));
+                self.send(Command::ListFolder(folder));
                 None
             }
             Answer::Given(Step::Choose(paths)) => {

@@ -323,7 +323,7 @@ impl MainWindow {
             Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
             Answer::Given(ShareStep::Share(share)) => {
                 self.dialogs.share = None;
-                self.orders.push(WindowOrder::Command(Command::Share(Box::new(of_panes(*share)))));
+                self.send(Command::Share(Box::new(of_panes(*share))));
             }
         }
     }
