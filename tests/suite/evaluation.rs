@@ -563,7 +563,7 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
     // The answer of a job that another has replaced is dropped too.
     let [older, newer] = [request_evaluation(&mut state), request_evaluation(&mut state)];
     answer_evaluation(&mut state, &older);
-    assert!(state.evaluation_of(first).is_none() && state.evaluations.job == Some(newer.0));
+    assert!(state.evaluation_of(first).is_none() && state.evaluations.job() == Some(newer.0));
     answer_evaluation(&mut state, &newer);
     assert!(state.evaluation_of(first).is_some());
     // And that of a dataset that is opened again meanwhile, maybe with another split.
@@ -994,11 +994,11 @@ fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for(
     answer_evaluation(&mut state, &ask);
     let column = state::column(&state, 0);
     state.dispatch(Command::SetChange(column, Intervention::NoRouting));
-    let job = state.evaluations.job.expect("by itself");
+    let job = state.evaluations.job().expect("by itself");
     state.apply(Event::Cancelled(job));
     let look = state::does(&mut state, Command::Step(1)).expect("a look");
     state::answer(&mut state, &look);
-    assert_eq!(state.evaluations.job, None);
+    assert_eq!(state.evaluations.job(), None);
     assert!(Action::EvaluateShown.enabled(&state));
     assert!(
         request_evaluation(&mut state)
@@ -1014,9 +1014,9 @@ fn an_evaluation_that_waits_begins_also_where_the_last_opening_fails() {
     let (mut state, _) = with_dataset();
     let job = state.dispatch(Command::OpenProbes(vec!["lost.safetensors".into()]))[0].job().expect("a job");
     state.dispatch(Command::Evaluate { all: false });
-    assert_eq!(state.evaluations.job, None, "until all is open");
+    assert_eq!(state.evaluations.job(), None, "until all is open");
     state.apply(Event::Failed(job, UserError::new("no such file")));
-    assert!(state.evaluations.job.is_some());
+    assert!(state.evaluations.job().is_some());
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
         assert!(Action::EvaluateShown.enabled(&state), "the lookup gives way to an evaluation");
         let events = settle(&mut desk, &mut state);
         assert!(!events.iter().any(warns), "they were given before");
-        assert!(!is_computed(&events) && state.evaluations.job.is_none(), "{}", state.log_text());
+        assert!(!is_computed(&events) && state.evaluations.job().is_none(), "{}", state.log_text());
         shown(&state)
     };
     assert_eq!(again(&|_| {}), known);

@@ -26,17 +26,14 @@ const MAX_HIDDEN: usize = 16;
 pub struct Evaluations {
     /// The dataset in use.
     pub dataset: Option<DatasetId>,
-    /// The evaluation job under way.
-    pub job: Option<JobId>,
-    /// The job under way that looks up what is known from before: it gives way to an evaluation, and holds up none.
-    lookup: Option<JobId>,
+    /// The job under way, and whether it is a lookup of what is known from before, which gives way to an evaluation.
+    running: Option<(JobId, bool)>,
     /// Why the last evaluation failed.
     error: Option<UserError>,
     /// The least recently shown come first.
     known: Vec<KnownEvaluation>,
-    /// The readings of the job under way without a result yet, each with its inputs at the time of the request, and whether it is only
-    /// looked up.
-    requested: Vec<(EvalProbe, Key, bool)>,
+    /// The readings of the job under way without a result yet.
+    requested: Vec<Requested>,
     /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`), with removal curves in
@@ -63,6 +60,15 @@ struct Key {
     masks: Option<PathBuf>,
 }
 
+/// A reading that is being evaluated.
+struct Requested {
+    subject: EvalProbe,
+    /// The inputs at the time of the request.
+    key: Key,
+    /// Whether it is only looked up.
+    is_lookup: bool,
+}
+
 /// The result of an evaluation.
 struct KnownEvaluation {
     key: Key,
@@ -72,13 +78,18 @@ struct KnownEvaluation {
 impl Evaluations {
     /// The job under way: an evaluation or a lookup.
     pub fn under_way(&self) -> Option<JobId> {
-        self.job.or(self.lookup)
+        self.running.map(|(job, _)| job)
+    }
+
+    /// The evaluation under way, if that is more than a lookup.
+    pub fn job(&self) -> Option<JobId> {
+        self.running.filter(|(_, is_lookup)| !is_lookup).map(|(job, _)| job)
     }
 
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|known| known.key.dataset != dataset);
-        self.requested.retain(|(_, key, _)| key.dataset != dataset);
+        self.requested.retain(|requested| requested.key.dataset != dataset);
         self.revision += 1;
     }
 }
@@ -162,8 +173,8 @@ impl State {
     fn take_lookups(&mut self, dataset: DatasetId) -> Vec<EvalProbe> {
         if !std::mem::take(&mut self.evaluations.is_restored) {
             let unanswered = self.evaluations.requested.drain(..);
-            let rest = unanswered.filter(|(_, key, is_lookup)| *is_lookup && key.dataset == dataset);
-            return rest.map(|(subject, ..)| subject).collect();
+            let rest = unanswered.filter(|one| one.is_lookup && one.key.dataset == dataset);
+            return rest.map(|one| one.subject).collect();
         }
         let mut all = self.eval_probes(self.readings(true));
         all.reverse(); // the columns come last: of the latest, also the numbers per token are kept
@@ -202,8 +213,8 @@ impl State {
         }
         self.evaluations.abandoned.clear();
         let requests = self.start_evaluation(self.readings(all), removals);
-        let asked = self.evaluations.requested.iter().filter(|(.., is_lookup)| !is_lookup);
-        let differs = |(subject, ..): &(EvalProbe, Key, bool)| {
+        let asked = self.evaluations.requested.iter().filter(|one| !one.is_lookup);
+        let differs = |Requested { subject, .. }: &Requested| {
             Some((subject.probe, self.library.token_mismatch(subject.probe)?.0))
         };
         let others: IndexMap<ProbeId, String> = asked.filter_map(differs).collect();
@@ -222,7 +233,7 @@ impl State {
     /// steps: it is evaluated only on request, and of a control that is dragged only the final value. One evaluation runs at a
     /// time; the next follows when it has finished.
     pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
-        let Evaluations { dataset: Some(dataset), job: None, lookup: None, .. } = self.evaluations else {
+        let Evaluations { dataset: Some(dataset), running: None, .. } = self.evaluations else {
             return Vec::new();
         };
         let abandoned = &self.evaluations.abandoned;
@@ -291,15 +302,13 @@ impl State {
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |(subject, is_lookup): (&EvalProbe, bool)| {
             let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
-            Some((subject.clone(), key, is_lookup))
+            Some(Requested { subject: subject.clone(), key, is_lookup })
         };
         let evaluated = subjects.iter().map(|subject| (subject, false));
         let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
         self.evaluations.requested = requested.filter_map(with_key).collect();
         self.evaluations.error = None;
-        let Evaluations { job: evaluates, lookup, .. } = &mut self.evaluations;
-        let older = evaluates.take().or(lookup.take());
-        *(if subjects.is_empty() { lookup } else { evaluates }) = Some(job);
+        let older = self.evaluations.running.replace((job, subjects.is_empty())).map(|(older, _)| older);
         let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
         self.compute_instead(older, job, Compute::Evaluate(request))
     }
@@ -311,12 +320,12 @@ impl State {
             return;
         }
         let EvalAnswer { subject, result } = answer;
-        let is_unchanged = |(own, then, _): &(EvalProbe, Key, bool)| {
+        let is_unchanged = |Requested { subject: own, key, .. }: &Requested| {
             *own == subject
-                && self.evaluation_key(then.dataset, own.probe, own.change.clone()).as_ref() == Some(then)
+                && self.evaluation_key(key.dataset, own.probe, own.change.clone()).as_ref() == Some(key)
         };
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
-            let (_, key, _) = self.evaluations.requested.swap_remove(at);
+            let Requested { key, .. } = self.evaluations.requested.swap_remove(at);
             self.keep_evaluation(KnownEvaluation { key, result });
         }
     }
@@ -349,11 +358,10 @@ impl State {
 
     /// An evaluation job has ended; `error` says why it failed.
     pub(super) fn end_evaluation(&mut self, job: JobId, error: Option<&UserError>) {
-        if self.evaluations.under_way() == Some(job) {
-            (self.evaluations.job, self.evaluations.lookup) = (None, None);
+        if self.evaluations.running.take_if(|(own, _)| *own == job).is_some() {
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
-            self.evaluations.abandoned.extend(unanswered.into_iter().map(|(_, key, _)| key));
+            self.evaluations.abandoned.extend(unanswered.into_iter().map(|one| one.key));
         }
     }
 

@@ -183,7 +183,7 @@ impl Visitor {
 
     /// Evaluates the probes of the columns on the dataset, every [`TASK_INTERVAL`].
     fn evaluate(&mut self, app: &mut App) {
-        let busy = app.state.evaluations.job.is_some();
+        let busy = app.state.evaluations.job().is_some();
         if self.evaluating && !busy {
             self.evaluations += 1;
             self.evaluated = Instant::now();

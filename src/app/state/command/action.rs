@@ -328,7 +328,7 @@ fn find_similar(state: &State) -> Option<Command> {
 
 /// Whether a dataset is in use, and no evaluation runs.
 fn can_evaluate(state: &State) -> bool {
-    state.dataset().is_some() && state.evaluations.job.is_none()
+    state.dataset().is_some() && state.evaluations.job().is_none()
 }
 
 /// The focused column, if it is one of the comparison.

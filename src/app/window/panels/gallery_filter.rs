@@ -181,7 +181,7 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) {
         let evaluated = cx.focus.and_then(|column| cx.state.evaluation_on(label.dataset, column));
         match evaluated {
             Some(Ok(_)) => {}
-            _ if cx.state.evaluations.job.is_some() => drop(ui.weak("Evaluating the dataset…")),
+            _ if cx.state.evaluations.job().is_some() => drop(ui.weak("Evaluating the dataset…")),
             _ => _ = cx.button(ui, egui::Button::new("Evaluate first"), Action::EvaluateShown),
         }
     });

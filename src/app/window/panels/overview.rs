@@ -215,7 +215,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         return Some((dataset, evaluation.clone()));
     }
     if let Some(job) = state.evaluations.under_way() {
-        let looks_up = state.evaluations.job.is_none();
+        let looks_up = state.evaluations.job().is_none();
         cx.busy(ui, if looks_up { "Looking for evaluations…" } else { "Evaluating…" }, Some(job));
         return None;
     }
