@@ -22,8 +22,16 @@ const FILE: &str = "session.ssmprobe";
 const MAX_FILES: usize = 64;
 /// How many earlier sessions are kept.
 const EARLIER: usize = 5;
-/// The worth of a session that cannot be read, which is never overwritten.
-const UNREAD: u8 = 3;
+
+/// How much is lost without a session: nothing, the list of what was open, findings or stars too, or nobody knows, as it cannot be
+/// read; then it is never overwritten.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Nothing,
+    Entries,
+    Notes,
+    Unknown,
+}
 
 /// The session of a window, and what was last written of it.
 pub struct Session {
@@ -67,13 +75,12 @@ impl Own {
         self.path.metadata().and_then(|about| about.modified()).ok()
     }
 
-    /// How much is lost without it: nothing, the list of what was open, findings and stars too, or what is unknown, as the file
-    /// cannot be read.
-    fn worth(&self) -> u8 {
+    fn worth(&self) -> Worth {
         match Workspace::load(&self.path) {
-            Ok(workspace) if !has_notes(&workspace) => u8::from(count(&workspace) > 0),
-            Ok(_) => 2,
-            Err(_) => UNREAD,
+            Ok(workspace) if has_notes(&workspace) => Worth::Notes,
+            Ok(workspace) if count(&workspace) > 0 => Worth::Entries,
+            Ok(_) => Worth::Nothing,
+            Err(_) => Worth::Unknown,
         }
     }
 }
@@ -111,26 +118,22 @@ impl Session {
     pub fn load(&mut self) -> Last {
         let Some(newest) = self.earlier().into_iter().next() else { return Last::Nothing };
         match Workspace::load(&newest.path) {
-            Ok(workspace) => match count(&workspace) {
-                all if has_notes(&workspace) || all > 0 && workspace.is_anything_there() => {
-                    self.own = Some(newest);
-                    Last::Open(Box::new(workspace))
-                }
-                0 => Last::Nothing,
-                _ => Last::Gone,
-            },
+            Ok(workspace) if !has_notes(&workspace) && count(&workspace) == 0 => Last::Nothing,
+            Ok(workspace) if !has_notes(&workspace) && !workspace.is_anything_there() => Last::Gone,
+            Ok(workspace) => {
+                self.own = Some(newest);
+                Last::Open(Box::new(workspace))
+            }
             Err(error) => {
-                let line = format!("The last session could not be restored: {error}");
-                Last::Unreadable(
-                    UserError::new(line).remedy("The demo is open instead; the file stays as it is"),
-                )
+                let error = UserError::new(format!("The last session could not be restored: {error}"));
+                Last::Unreadable(error.remedy("The demo is open instead; the file stays as it is"))
             }
         }
     }
 
     /// The last session that is not empty and that no other window has.
     pub fn last(&self) -> Option<PathBuf> {
-        self.earlier().into_iter().find(|file| file.worth() > 0).map(|file| file.path)
+        self.earlier().into_iter().find(|file| file.worth() > Worth::Nothing).map(|file| file.path)
     }
 
     /// Whether a path is a session file.
@@ -178,12 +181,11 @@ impl Session {
 
     /// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
     fn another(&self) -> Option<Own> {
-        let mut earlier = self.earlier();
-        let enough = earlier.len() > EARLIER;
-        earlier.sort_by_cached_key(|file| (file.worth(), file.time()));
-        let may_go = |worth: u8| worth == 0 || enough && worth < UNREAD;
-        let least = earlier.into_iter().next().filter(|file| may_go(file.worth()));
-        least.or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
+        let earlier = self.earlier();
+        let most = if earlier.len() > EARLIER { Worth::Notes } else { Worth::Nothing };
+        let rated = earlier.into_iter().map(|file| ((file.worth(), file.time()), file));
+        let least = rated.min_by_key(|(rating, _)| *rating).filter(|((worth, _), _)| *worth <= most);
+        least.map(|(_, file)| file).or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
     }
 
     /// The file that this window writes from now on, and what it is expected to hold.
@@ -273,8 +275,7 @@ impl Session {
 
 /// Writes a workspace, making its folder, unless the file holds other than `expected`.
 fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    atomic_file::make_folder(folder)
+    atomic_file::make_folder(path.parent().unwrap_or(Path::new(".")))
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
     let found = content(path);
     if found.is_some() && found != expected {
