@@ -30,6 +30,7 @@ mod removal;
 mod shown_images;
 mod similarity;
 mod stability;
+mod table;
 mod tile;
 mod tokens;
 mod training;
@@ -40,7 +41,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Label, Rect, Response, RichText, Ui, Widget};
+use egui::{Label, Rect, RichText, Ui, Widget};
 
 pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
@@ -55,7 +56,7 @@ use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::user_error::UserError;
 use crate::app::window::dialogs::leaving::Leaving;
-use crate::app::window::widgets::{choice_frame, combo, context_menu, fit, tell_whole};
+use crate::app::window::widgets::{choice_frame, combo, fit, tell_whole};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
@@ -134,15 +135,6 @@ pub fn all() -> Vec<Box<dyn Panel>> {
     panels.push(Box::new(findings::Findings::default()));
     panels.push(Box::new(jobs::Jobs));
     panels
-}
-
-/// The context menu of a row of a table, which copies all of it.
-pub fn table_menu(row: &Response, tsv: impl FnOnce() -> String) {
-    context_menu(row, |ui| {
-        if ui.button("Copy table").on_hover_text("All rows, ready for a spreadsheet").clicked() {
-            ui.ctx().copy_text(tsv());
-        }
-    });
 }
 
 /// What a person chose in a panel, for the window to execute.

@@ -7,7 +7,7 @@ use eframe::egui;
 use egui::style::ScrollStyle;
 use egui::{Button, Grid, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
-use super::{Panel, PanelContext, overview, table_menu};
+use super::{Panel, PanelContext, overview, table};
 use crate::app::jobs::ProbeId;
 use crate::app::state::command::{CTRL, Command};
 use crate::app::state::{RevealTarget, State};
@@ -70,11 +70,7 @@ impl Panel for ProbeTable {
             (self.sort, self.rising) = (Some(SAVED), false);
         }
         match self.sort {
-            Some(at) => rows.sort_by(|a, b| {
-                let (x, y) = (a.values[at], b.values[at]);
-                let known = x.is_nan().cmp(&y.is_nan());
-                known.then(if self.rising { x.total_cmp(&y) } else { y.total_cmp(&x) })
-            }),
+            Some(at) => rows.sort_by(|a, b| table::compare(a.values[at], b.values[at], !self.rising)),
             None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
         }
         ui.spacing_mut().scroll = ScrollStyle::thin(); // always seen, as the pane is seldom as wide as the table
@@ -94,7 +90,7 @@ impl Panel for ProbeTable {
                         let place = ui.clip_rect().with_min_y(top).with_max_y(top + ROW_PX);
                         if keeps_size || in_reach(ui, place) {
                             let name = row_ui(ui, cx, row, &shown);
-                            table_menu(&name, || tsv(&rows));
+                            table::menu(&name, || tsv(&rows));
                         } else {
                             ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
                             ui.end_row();
@@ -104,10 +100,7 @@ impl Panel for ProbeTable {
                 follow_focus(ui);
             });
         });
-        let over = ui.rect_contains_pointer(ui.max_rect()) && !ui.ctx().egui_wants_keyboard_input();
-        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
-            ui.ctx().copy_text(tsv(&rows));
-        }
+        table::copy_key(ui, ui.max_rect(), || tsv(&rows));
     }
 }
 

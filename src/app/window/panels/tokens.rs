@@ -6,7 +6,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
 
-use super::{Panel, PanelContext, placeholder, table_menu};
+use super::{Panel, PanelContext, placeholder, table};
 use crate::app::window::style;
 use crate::app::window::widgets::{follow_focus, paint_sort};
 use crate::model::trace::{Reading, Trace};
@@ -79,12 +79,7 @@ impl Panel for Tokens {
         if self.sorted.as_ref().is_none_or(|(by, down, _)| (*by, *down) != (self.sort, self.down)) {
             let key = |i: &usize| rows[*i][self.sort];
             let mut order: Vec<usize> = (0..rows.len()).collect();
-            // Unknown values are last in both directions.
-            order.sort_by(|a, b| {
-                let (x, y) = (key(a), key(b));
-                let known = x.is_nan().cmp(&y.is_nan());
-                known.then(if self.down { y.total_cmp(&x) } else { x.total_cmp(&y) }).then(a.cmp(b))
-            });
+            order.sort_by(|a, b| table::compare(key(a), key(b), self.down).then(a.cmp(b)));
             self.sorted = Some((self.sort, self.down, order));
         }
         let least = font::widest(COLUMNS.map(|(name, _)| name), TEXT_PX) + HEAD_EDGE_PX;
@@ -120,7 +115,7 @@ impl Panel for Tokens {
                     cx.hover.clicked = Some(token);
                     self.shown = Some(token); // it is visible already
                 }
-                table_menu(&response, text);
+                table::menu(&response, text);
             }
             follow_focus(ui);
         });
@@ -128,10 +123,7 @@ impl Panel for Tokens {
         if before.to_bits() != self.across.to_bits() {
             ui.ctx().request_repaint(); // the headings follow in the next frame
         }
-        let over = ui.rect_contains_pointer(rect) && !ui.ctx().egui_wants_keyboard_input();
-        if over && ui.input(|i| i.events.iter().any(|event| matches!(event, egui::Event::Copy))) {
-            ui.ctx().copy_text(text());
-        }
+        table::copy_key(ui, rect, text);
         cx.cover_outdated(ui, cx.focus, pane);
     }
 }

@@ -11,7 +11,7 @@ use super::curves::line_style;
 use crate::app::jobs::history::{Score, TrainHistory};
 use crate::app::state::WatchedRun;
 use crate::app::state::command::Command;
-use crate::app::window::panels::{PanelContext, table_menu};
+use crate::app::window::panels::{PanelContext, table};
 use crate::app::window::style;
 use crate::app::window::widgets::follow_focus;
 use crate::model::train::run::ProbeCheckpoint;
@@ -103,7 +103,7 @@ fn row(
                 .selectable_label(false, text)
                 .accessible_name(name)
                 .on_hover_text(format!("{name}\n{about}"));
-            table_menu(&label, || tsv(&run.history));
+            table::menu(&label, || tsv(&run.history));
             if label.clicked() && !hidden.remove(name) {
                 hidden.insert(name.clone());
             }
