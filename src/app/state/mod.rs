@@ -70,7 +70,7 @@ pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};
 use super::jobs::{
-    BackboneOptions, ClassChoice, ColumnId, ExplainSettings, ImageId, JobId, ProbeId, Request,
+    BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId, ProbeId, Request,
 };
 use crate::app::state::settings::Settings;
 use crate::app::user_error::UserError;
@@ -260,6 +260,11 @@ impl State {
     /// The current image.
     pub fn current_image(&self) -> Option<&Image> {
         self.library.images.get(&self.selection.image?)
+    }
+
+    /// The index of the current image in a dataset's split, if it is one of its images.
+    pub fn current_index(&self, dataset: DatasetId) -> Option<usize> {
+        self.current_image()?.label.filter(|label| label.dataset == dataset).map(|label| label.at)
     }
 
     /// The trace of the pinned column.

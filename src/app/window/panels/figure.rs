@@ -40,8 +40,7 @@ impl Panel for FigurePane {
         if self.figure.attribution().is_some() {
             return None; // it offers to compute what is missing
         }
-        let trace = cx.column().and_then(|column| column.shown.trace());
-        Some(trace.is_some_and(|trace| self.figure.lacks(trace).is_none()))
+        Some(cx.state.focused_trace().is_some_and(|trace| self.figure.lacks(trace).is_none()))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {

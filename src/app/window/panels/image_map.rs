@@ -50,8 +50,7 @@ impl Panel for ImageMapPane {
                 return cx.busy(ui, "Comparing the images", job);
             }
         };
-        let selected = cx.state.current_image().and_then(|image| image.label);
-        let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
+        let selected = cx.state.current_index(dataset);
         let choice = &cx.state.views.overview;
         let (vectors, similarity, color) = (choice.vectors, choice.similarity, choice.color);
         let view = ImageMapView { vectors, similarity, color, selected };

@@ -58,10 +58,8 @@ impl Panel for OverviewPane {
         let names = [cx.focus, against.filter(|_| other.is_some()).or(cx.focus)];
         let names = names.map(|column| cx.evaluated_name(column));
         let other = other.unwrap_or(&evaluation).clone();
-        let selected = cx.state.current_image().and_then(|image| image.label);
-        let selected = selected.filter(|label| label.dataset == dataset).map(|label| label.at);
         // Only a scatter marks the current image; the others need not be laid out again for it.
-        let selected = selected.filter(|_| self.overview.is_by_image());
+        let selected = cx.state.current_index(dataset).filter(|_| self.overview.is_by_image());
         let choice = cx.state.views.overview.clone();
         let plot = EvaluationPlot { overview: self.overview, evaluation, other, names, choice, selected };
         ui.add_space(6.0);

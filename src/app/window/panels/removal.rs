@@ -40,7 +40,7 @@ impl Panel for RemovalPane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(cx.column().is_some_and(|column| column.shown.trace().is_some()))
+        Some(cx.state.focused_trace().is_some())
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {

@@ -32,8 +32,7 @@ impl Panel for StabilityPane {
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
         // A fixed order does not depend on the image: there is nothing to measure.
-        let trace = cx.column().and_then(|column| column.shown.trace());
-        Some(trace.is_some_and(|trace| matches!(trace.routing, Routing::Plan(_))))
+        Some(cx.state.focused_trace().is_some_and(|trace| matches!(trace.routing, Routing::Plan(_))))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
