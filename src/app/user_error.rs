@@ -75,6 +75,11 @@ impl UserError {
         contain(work).map_err(Self::from_panic)?.map_err(Self::from_error)
     }
 
+    /// The messages in one line.
+    pub fn one_line(&self) -> String {
+        self.lines.join(": ")
+    }
+
     /// Whether the remedy is to run on the CPU.
     pub fn wants_cpu(&self) -> bool {
         self.remedy.as_deref() == Some(ON_CPU)

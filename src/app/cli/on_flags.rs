@@ -96,7 +96,7 @@ impl OnFlags {
                     continue;
                 }
                 Some(Event::Failed(_, error)) if cancel_sent && failure.is_none() => {
-                    reporter.warn(error.lines.join(": ")); // a download that was ended, say
+                    reporter.warn(error.one_line()); // a download that was ended, say
                     Err(JobError::Cancelled)
                 }
                 Some(Event::Failed(_, error)) => {

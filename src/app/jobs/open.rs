@@ -238,7 +238,7 @@ fn list(
         Some(error) if count == 0 => Err(error.into()),
         Some(error) => {
             let places = counted(unread, "file or folder", "files or folders");
-            reporter.warn(format!("{places} left out; the first: {}", error.lines.join(": ")));
+            reporter.warn(format!("{places} left out; the first: {}", error.one_line()));
             Ok(())
         }
         None if count == 0 => Err(anyhow::anyhow!("{}: contains no image", empty.join(", ")).into()),

@@ -96,7 +96,7 @@ impl PendingRequests {
                 }
                 Event::Failed(_, error) => {
                     self.reopening.shift_remove(&job);
-                    let text = format!("Could not be reopened: {}", error.lines.join(": "));
+                    let text = format!("Could not be reopened: {}", error.one_line());
                     Some(Event::Warning { job, text })
                 }
                 Event::Finished(_) | Event::Cancelled(_) => {

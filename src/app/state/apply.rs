@@ -55,7 +55,7 @@ impl State {
             Event::FolderListed { job, folder } => self.folder_listed(job, folder),
             Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
             Event::ThumbnailFailed { image, error } => {
-                self.put_thumbnail(image, Thumbnail::Failed(error.lines.join(": ")));
+                self.put_thumbnail(image, Thumbnail::Failed(error.one_line()));
             }
             Event::Memory(bytes) => self.far_memory = Some(bytes),
             Event::Training { job, event } => return self.training_event(job, event),

@@ -189,7 +189,7 @@ impl State {
 
     /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
     fn note_failure(&mut self, error: &UserError) {
-        let reason = error.lines.join(": ");
+        let reason = error.one_line();
         if let Some(Failure { toast, count, first }) = &mut self.failure
             && let Some(toast) = self.toasts.iter_mut().find(|shown| shown.id == *toast)
         {

@@ -285,10 +285,7 @@ impl State {
             }
             Err(error) => {
                 let remedy = error.remedy.as_deref().map_or(String::new(), |remedy| format!("\n{remedy}"));
-                self.note(
-                    Severity::Error,
-                    format!("Could not be shared: {}{remedy}", error.lines.join(": ")),
-                );
+                self.note(Severity::Error, format!("Could not be shared: {}{remedy}", error.one_line()));
                 if let Some(job) = self.jobs.get_mut(&job) {
                     job.error = Some(error);
                 }

@@ -126,7 +126,7 @@ impl State {
                         return Vec::new();
                     }
                     Some(Phase::Missing(_)) if job.is_none() => {} // it was told
-                    _ => self.note(Severity::Warning, error.lines.join(": ")),
+                    _ => self.note(Severity::Warning, error.one_line()),
                 }
                 return vec![self.follow_runs()];
             }

@@ -117,7 +117,7 @@ impl FolderBrowser {
         notes(ui, &folder, rows.len());
         match (&browser.error, browser.asked) {
             (Some(error), _) => {
-                drop(ui.label(style::failure(ui, error.lines.join(": "))));
+                drop(ui.label(style::failure(ui, error.one_line())));
             }
             (None, Some(_)) => drop(ui.weak("Listing…")),
             (None, None) => drop(ui.weak(" ")),

@@ -58,7 +58,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
         choices(ui, cx, &mut filter);
     }
     if let Some(error) = cx.state.evaluation_error(cx.focus).filter(|_| offered) {
-        let text = style::failure(ui, error.lines.join(": ")).small();
+        let text = style::failure(ui, error.one_line()).small();
         ui.add(Label::new(text).wrap()).on_hover_text(error.to_string());
     }
     if !filter.is_open() {
