@@ -2,6 +2,7 @@
 //! them with the current values, which are stored for redo.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -187,18 +188,18 @@ impl State {
             || !(wanted.probes.is_empty() && wanted.datasets.is_empty())
             || !(wanted.images.is_empty() && wanted.columns.is_empty());
         let mut needs_traces = compared || !wanted.backbones.is_empty() || wanted.own.is_some();
-        if let Some(new) = wanted.preferences {
+        if let Some(new) = wanted.preferences.take() {
             let before = self.preferences();
             needs_traces |= before.explain != new.explain || before.masks != new.masks;
             was.preferences = Some(before);
             (self.views, self.explain, self.masks) = (new.views, new.explain, new.masks);
             (self.settings.theme, self.settings.scale) = (new.theme, new.scale);
         }
-        if let Some(layout) = wanted.layout {
+        if let Some(layout) = wanted.layout.take() {
             self.arranged += 1;
             was.layout = Some(std::mem::replace(&mut self.layout, layout));
         }
-        if let Some((device, next)) = wanted.device {
+        if let Some((device, next)) = wanted.device.take() {
             let before = std::mem::replace(&mut self.settings.device, device);
             let form = &mut self.training.form.device;
             let next = next.filter(|_| *form == before).map(|next| std::mem::replace(form, next));
@@ -210,34 +211,7 @@ impl State {
             was.own = before;
             requests.extend(asked);
         }
-        // Entries that were opened again meanwhile, and runs that may have been resumed, stay as they are.
-        let (runs, library) = (&mut self.training.runs, &self.library);
-        wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
-        drop_duplicates(&mut wanted.backbones, &library.backbones, |a, b| {
-            a.source == b.source && a.own.is_none() && b.own.is_none()
-        });
-        drop_duplicates(&mut wanted.probes, &library.probes, |a, b| a.path == b.path);
-        drop_duplicates(&mut wanted.datasets, &library.datasets, |a, b| a.path == b.path);
-        was.runs = swap(runs, wanted.runs);
-        was.backbones = swap(&mut self.library.backbones, wanted.backbones);
-        was.probes = swap(&mut self.library.probes, wanted.probes);
-        was.datasets = swap(&mut self.library.datasets, wanted.datasets);
-        // Columns of probes that were left out are left out, and so are images of a dataset that has others by now, and images that
-        // were opened again since, which have a later id.
-        let Library { probes, datasets, images, .. } = &self.library;
-        wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
-        if let Some(id) = temporary.filter(|_| temporary != wanted.temporary) {
-            self.replace_temporary(id, &mut wanted.columns, &mut wanted.selection);
-        }
-        wanted.images.retain(|id, image| {
-            match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
-                Some((Some(Label { dataset, at, .. }), _)) => {
-                    datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
-                }
-                Some((None, place)) => images.at(place).is_none_or(|known| known <= *id),
-                None => true,
-            }
-        });
+        self.swap_library(&mut wanted, &mut was);
         was.findings = self.findings.swap(wanted.findings);
         was.stars = self.findings.swap_stars(wanted.stars);
         if compared {
@@ -274,6 +248,38 @@ impl State {
         was.options = (sets_options || self.backbone_options != options)
             .then_some((options, follows.then_some(token_spec)));
         (was, requests)
+    }
+
+    /// Swaps runs and the entries of the library but images, and leaves out of `wanted` what cannot come back any more.
+    fn swap_library(&mut self, wanted: &mut Parts, was: &mut Parts) {
+        // Entries that were opened again meanwhile, and runs that may have been resumed, stay as they are.
+        let (runs, library) = (&mut self.training.runs, &mut self.library);
+        wanted.runs.retain(|folder, run| run.is_none() || !runs.contains_key(folder));
+        drop_duplicates(&mut wanted.backbones, &library.backbones, |a, b| {
+            a.source == b.source && a.own.is_none() && b.own.is_none()
+        });
+        drop_duplicates(&mut wanted.probes, &library.probes, |a, b| a.path == b.path);
+        drop_duplicates(&mut wanted.datasets, &library.datasets, |a, b| a.path == b.path);
+        was.runs = swap(runs, take(&mut wanted.runs));
+        was.backbones = swap(&mut library.backbones, take(&mut wanted.backbones));
+        was.probes = swap(&mut library.probes, take(&mut wanted.probes));
+        was.datasets = swap(&mut library.datasets, take(&mut wanted.datasets));
+        // Columns of probes that were left out are left out, and so are images of a dataset that has others by now, and images that
+        // were opened again since, which have a later id.
+        let Library { probes, datasets, images, .. } = &self.library;
+        wanted.columns.retain(|_, column| column.as_ref().is_none_or(|(_, c)| probes.contains_key(&c.probe)));
+        if let Some(id) = was.temporary.filter(|_| was.temporary != wanted.temporary) {
+            self.replace_temporary(id, &mut wanted.columns, &mut wanted.selection);
+        }
+        wanted.images.retain(|id, image| {
+            match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
+                Some((Some(Label { dataset, at, .. }), _)) => {
+                    datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
+                }
+                Some((None, place)) => images.at(place).is_none_or(|known| known <= *id),
+                None => true,
+            }
+        });
     }
 
     /// Adds what is removed along with other parts: the images of a dataset, the columns of a probe or an image.
