@@ -21,7 +21,7 @@ pub fn follow_focus(ui: &Ui) {
 /// For what is not, `skip_ahead_auto_ids` keeps the ids, and so the focus, of what comes after it.
 pub fn in_reach(ui: &Ui, place: Rect) -> bool {
     let sight = ui.clip_rect();
-    // When Tab is pressed what had the focus has lost it already, and from the end of a row it goes on to the begin of the next.
+    // When Tab is pressed what had the focus has lost it already, and from the end of a row it goes on to the beginning of the next.
     let below = sight.y_range().expand(2.0 * sight.height());
     let by_tab = || ui.input(|i| i.key_pressed(Key::Tab)) && below.intersects(place.y_range());
     // What is given it out of sight is so for one frame more, which it must not miss: a scrolled area moves in the one after that.
@@ -31,7 +31,7 @@ pub fn in_reach(ui: &Ui, place: Rect) -> bool {
     ui.is_rect_visible(place) || by_tab() || focused(ui).is_some_and(|own| near(&own))
 }
 
-/// Scrolls to row `at` of rows that are all `height` high: for the begin of what `ScrollArea::show_rows` draws, from row `first` on.
+/// Scrolls to row `at` of rows that are all `height` high: for the start of what `ScrollArea::show_rows` draws, from row `first` on.
 pub fn scroll_to_row(ui: &Ui, height: f32, at: usize, first: usize) {
     let down = (at as f32 - first as f32) * (height + ui.spacing().item_spacing.y);
     let size = Vec2::new(ui.available_width(), height);
@@ -47,7 +47,7 @@ pub fn focused(ui: &Ui) -> Option<Response> {
 }
 
 /// Moves the keyboard focus on from the edge of a panel or a pane, of which egui makes a stop of the Tab key, though no key moves
-/// it: for the begin of a frame.
+/// it: for the start of a frame.
 pub fn skip_edges(ui: &Ui) {
     let thick = 2.0 * ui.style().interaction.resize_grab_radius_side + 0.5;
     let is_edge = |edge: &Response| edge.sense.senses_drag() && edge.rect.size().min_elem() <= thick;
