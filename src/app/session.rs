@@ -54,7 +54,7 @@ type Written = Result<Option<String>, WorkspaceError>;
 struct Own {
     path: PathBuf,
     /// SHA-256 of what this window has last found or written there.
-    content: Option<String>,
+    fingerprint: Option<String>,
     /// Absent in a folder that cannot be written to, by another window either.
     _lock: Option<LockedFile>,
 }
@@ -67,7 +67,7 @@ impl Own {
         // Without locks, a file is used as if no other window were open.
         let is_free = |lock: &File| matches!(try_lock(lock), Ok(TryLock::Acquired | TryLock::Unsupported));
         let is_free = lock.as_ref().is_none_or(is_free);
-        is_free.then(|| Self { content: content(&path), path, _lock: lock.map(LockedFile) })
+        is_free.then(|| Self { fingerprint: fingerprint(&path), path, _lock: lock.map(LockedFile) })
     }
 
     /// When it was last written.
@@ -195,8 +195,8 @@ impl Session {
             self.own = self.another();
         }
         match &self.own {
-            Some(own) => (own.path.clone(), own.content.clone()),
-            None => (self.folder.join(FILE), content(&self.folder.join(FILE))),
+            Some(own) => (own.path.clone(), own.fingerprint.clone()),
+            None => (self.folder.join(FILE), fingerprint(&self.folder.join(FILE))),
         }
     }
 
@@ -218,7 +218,7 @@ impl Session {
         };
         self.writing = None;
         match &outcome {
-            Ok(Ok(Some(content))) => self.wrote(content),
+            Ok(Ok(Some(fingerprint))) => self.wrote(fingerprint),
             Ok(Ok(None)) => {
                 self.own = None;
                 if let Some(workspace) = self.last_written.take() {
@@ -231,9 +231,9 @@ impl Session {
         outcome.unwrap_or(Ok(None)).map(drop)
     }
 
-    /// The file of this window holds `content` now.
-    fn wrote(&mut self, content: &str) {
-        self.own.iter_mut().for_each(|own| own.content = Some(content.to_owned()));
+    /// The file of this window has this fingerprint now.
+    fn wrote(&mut self, fingerprint: &str) {
+        self.own.iter_mut().for_each(|own| own.fingerprint = Some(fingerprint.to_owned()));
     }
 
     /// Writes the workspace on another thread and calls `done`, unless a write is in progress or it was written last.
@@ -258,14 +258,14 @@ impl Session {
 
     /// Writes the workspace on this thread, before the program ends.
     pub fn write_last(&mut self, workspace: &Workspace) -> Result<PathBuf, WorkspaceError> {
-        if let Some(Ok(Ok(Some(content)))) = self.writing.take().map(|writing| writing.recv()) {
-            self.wrote(&content); // overwritten below
+        if let Some(Ok(Ok(Some(fingerprint)))) = self.writing.take().map(|writing| writing.recv()) {
+            self.wrote(&fingerprint); // overwritten below
         }
         self.last_written = None; // should it fail, the same content is to be written again
         loop {
             let (path, expected) = self.path();
-            if let Some(content) = save(workspace, &path, expected)? {
-                self.wrote(&content);
+            if let Some(fingerprint) = save(workspace, &path, expected)? {
+                self.wrote(&fingerprint);
                 return Ok(path);
             }
             self.own = None;
@@ -277,16 +277,16 @@ impl Session {
 fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written {
     atomic_file::make_folder(path.parent().unwrap_or(Path::new(".")))
         .map_err(|source| WorkspaceError::Write { path: path.to_owned(), source })?;
-    let found = content(path);
+    let found = fingerprint(path);
     if found.is_some() && found != expected {
         return Ok(None);
     }
     workspace.save(path)?;
-    Ok(Some(content(path).unwrap_or_default()))
+    Ok(Some(fingerprint(path).unwrap_or_default()))
 }
 
 /// SHA-256 of a workspace file; `None` if it cannot be read.
-pub fn content(path: &Path) -> Option<String> {
+pub fn fingerprint(path: &Path) -> Option<String> {
     atomic_file::read(path, FILE_LIMIT).ok().map(|bytes| sha256::of_bytes(&bytes))
 }
 

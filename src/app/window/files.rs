@@ -16,7 +16,7 @@ use super::{MainWindow, WindowOrder};
 use crate::app::image_files::{WORKSPACE_EXTENSION, is_workspace};
 use crate::app::jobs::Cancel;
 use crate::app::jobs::train::TrainSettings;
-use crate::app::session::content;
+use crate::app::session;
 use crate::app::state::command::{Command, FilePrompt};
 use crate::app::state::workspace::WorkspaceError;
 use crate::app::state::{Severity, State};
@@ -151,7 +151,7 @@ impl MainWindow {
             }
             let expected = known(&fingerprint).clone().filter(|(known, _)| !is_chosen && *known == path);
             if let Some((_, sha256)) = expected
-                && content(&path).is_some_and(|now| now != sha256)
+                && session::fingerprint(&path).is_some_and(|now| now != sha256)
             {
                 let text = format!(
                     "{name} was not written: another window or program has changed it since it was opened or saved here. Save workspace as… keeps both, or replaces it"
@@ -160,7 +160,7 @@ impl MainWindow {
             }
             match workspace.save(&path) {
                 Ok(()) => {
-                    *known(&fingerprint) = content(&path).map(|sha256| (path.clone(), sha256));
+                    *known(&fingerprint) = session::fingerprint(&path).map(|sha256| (path.clone(), sha256));
                     Outcome::Saved(path, essence, then)
                 }
                 Err(error) => Outcome::Failed(error.to_string()),

@@ -11,7 +11,7 @@ use indexmap::IndexSet;
 use super::dialog::{self, Answer};
 use super::outside;
 use crate::app::format::file_name;
-use crate::app::session::content;
+use crate::app::session::fingerprint;
 use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 
 /// Height of one missing file.
@@ -44,7 +44,7 @@ impl Relink {
     /// where that is much.
     pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
         // Taken first: what another window saves meanwhile counts as a change.
-        let found = if own { None } else { content(&path) };
+        let found = if own { None } else { fingerprint(&path) };
         let mut workspace = Workspace::load(&path)?;
         workspace.saved_fingerprint = found.or(workspace.saved_fingerprint);
         let downloads = if own { IndexSet::new() } else { outside::downloads(&workspace) };
