@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use eframe::egui;
 
 use super::dialogs::leaving::Leaving;
-use super::dialogs::relink::Relink;
+use super::dialogs::relink::LoadedWorkspace;
 use super::settings_file::SettingsFile;
 use super::title::Title;
 use super::{MainWindow, WindowOrder, style};
@@ -123,7 +123,7 @@ impl App {
 
     /// Replaces everything that is open by the workspace in the file `path`, before the window is first drawn.
     pub fn open_workspace(&mut self, path: &Path) {
-        let read = Relink::load(path.to_owned(), self.is_session(path));
+        let read = LoadedWorkspace::load(path.to_owned(), self.is_session(path));
         self.window.open(read, &self.state);
         self.window.take_orders().into_iter().for_each(|order| self.carry_out(order));
     }

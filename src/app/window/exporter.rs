@@ -10,7 +10,7 @@ use egui::ColorImage;
 
 use super::dialogs::export_format::ExportFormat;
 use super::dialogs::leaving::Leaving;
-use super::dialogs::relink::Relink;
+use super::dialogs::relink::LoadedWorkspace;
 use super::{MainWindow, WindowOrder};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Cancel, ColumnId, JobId, received};
@@ -35,7 +35,7 @@ pub enum Outcome {
     /// A pasted picture was written to this file.
     Pasted(PathBuf),
     /// A workspace that was read, or why it could not be; it is no longer wanted once this is cancelled.
-    Loaded(Cancel, Box<Result<Relink, WorkspaceError>>),
+    Loaded(Cancel, Box<Result<LoadedWorkspace, WorkspaceError>>),
     /// A workspace was written to this file: its essence, and what to go on to unless that is cancelled.
     Saved(PathBuf, Box<Workspace>, Option<(Cancel, Leaving)>),
     /// The order of this file, for a column.

@@ -9,7 +9,7 @@ use eframe::egui::Context;
 
 use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
-use super::dialogs::relink::Relink;
+use super::dialogs::relink::LoadedWorkspace;
 use super::exporter::Outcome;
 use super::named_workspace::known;
 use super::{MainWindow, WindowOrder};
@@ -86,7 +86,7 @@ impl MainWindow {
 
     /// Reads the workspace in a file, one of this user's sessions if it is `own`, and then opens it.
     pub(super) fn load(&mut self, ctx: &Context, path: PathBuf, own: bool) {
-        self.read(ctx, move || Relink::load(path, own));
+        self.read(ctx, move || LoadedWorkspace::load(path, own));
     }
 
     /// Reads a workspace on another thread, and then opens it unless another one, or anything else, was asked for meanwhile; a
@@ -94,7 +94,7 @@ impl MainWindow {
     fn read(
         &mut self,
         ctx: &Context,
-        read: impl FnOnce() -> Result<Relink, WorkspaceError> + Send + 'static,
+        read: impl FnOnce() -> Result<LoadedWorkspace, WorkspaceError> + Send + 'static,
     ) {
         self.stop_loading();
         let cancel = Cancel::default();
@@ -110,7 +110,7 @@ impl MainWindow {
 
     /// Orders to restore a workspace that was read; opens the dialog for missing files first if there are any, and that for what is
     /// beyond this machine.
-    pub(super) fn open(&mut self, read: Result<Relink, WorkspaceError>, state: &State) {
+    pub(super) fn open(&mut self, read: Result<LoadedWorkspace, WorkspaceError>, state: &State) {
         match read {
             Ok(read) if read.missing.is_empty() => self.enter(read, state),
             Ok(read) => self.dialogs.relink = Some(read),
@@ -277,7 +277,7 @@ mod tests {
         let named = |masks: &str| folder.path().join(masks);
         assert_eq!(masks(&mut window, true, "one"), (false, named("one")));
         let mut other = MainWindow::default();
-        let mut read = Relink::load(file.clone(), false).expect("read").workspace;
+        let mut read = LoadedWorkspace::load(file.clone(), false).expect("read").workspace;
         read.saved_as = Some(file.clone());
         other.resume(&read);
         assert_eq!(masks(&mut other, false, "two"), (false, named("two")));

@@ -34,7 +34,7 @@ use self::folder_browser::FolderBrowser;
 use self::help::Help;
 use self::leaving::Leaving;
 use self::palette::Palette;
-use self::relink::{Relink, RelinkStep};
+use self::relink::{LoadedWorkspace, RelinkStep};
 use self::share::ShareDialog;
 use self::tour::Tour;
 use super::panels::UiAction;
@@ -65,9 +65,9 @@ pub struct Dialogs {
     /// The file beside which the next figure is exported, in its format.
     pub exported: Option<PathBuf>,
     /// Files of a workspace that were not found.
-    pub relink: Option<Relink>,
+    pub relink: Option<LoadedWorkspace>,
     /// The workspace that waits for an answer, as it reaches beyond this machine.
-    pub outside: Option<Relink>,
+    pub outside: Option<LoadedWorkspace>,
     /// What becomes of a training when the window closes.
     pub close: CloseConfirm,
     /// What to go on to once it is decided whether to save the workspace.

@@ -5,7 +5,7 @@ use eframe::egui::{Label, Ui};
 use indexmap::IndexSet;
 
 use super::dialog::{self, Answer};
-use super::relink::Relink;
+use super::relink::LoadedWorkspace;
 use crate::app::format::{counted, file_name};
 use crate::app::state::State;
 use crate::app::state::connection::Host;
@@ -27,7 +27,7 @@ pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
 
 impl MainWindow {
     /// Orders to restore a workspace that was read; asks first if it reaches out to where the user has not been.
-    pub(in crate::app::window) fn enter(&mut self, read: Relink, state: &State) {
+    pub(in crate::app::window) fn enter(&mut self, read: LoadedWorkspace, state: &State) {
         if read.reaches_out(state) {
             self.dialogs.outside = Some(read);
         } else {
@@ -49,13 +49,14 @@ impl MainWindow {
         }
         let read = self.dialogs.outside.take();
         if let (Answer::Given(downloads), Some(read)) = (answer, read) {
-            let Relink { path, workspace, .. } = if downloads { read } else { read.without_downloads() };
+            let LoadedWorkspace { path, workspace, .. } =
+                if downloads { read } else { read.without_downloads() };
             self.orders.push(WindowOrder::Restore(path, Box::new(workspace)));
         }
     }
 }
 
-impl Relink {
+impl LoadedWorkspace {
     fn reaches_out(&self, state: &State) -> bool {
         let host = self.workspace.host.as_ref();
         !self.own && (!self.downloads.is_empty() || host.is_some_and(|host| !state.knows_host(host)))
@@ -118,7 +119,7 @@ mod tests {
 
     /// A workspace with open backbones of these sources, the last of which its training form names, as it is when the first is on this
     /// machine alone.
-    fn read(sources: [&str; 2], host: Option<&str>) -> Relink {
+    fn read(sources: [&str; 2], host: Option<&str>) -> LoadedWorkspace {
         let backbone = |(id, source): (u64, &str)| {
             let (id, source) = (BackboneId(id), source.to_owned());
             SavedBackbone { id, source, fingerprint: None, options: None, open: true }
@@ -130,23 +131,23 @@ mod tests {
         let downloads =
             if host.is_none() { IndexSet::from([sources[1].to_owned()]) } else { IndexSet::new() };
         let (path, own) = (PathBuf::from("theirs.ssmprobe"), false);
-        Relink { path, workspace, own, downloads, missing: Vec::new() }
+        LoadedWorkspace { path, workspace, own, downloads, missing: Vec::new() }
     }
 
     #[test]
     fn a_workspace_is_asked_about_once_unless_it_is_the_users_own_or_goes_where_they_have_been() {
         let mut state = State::default();
         let sources = ["./here", "org/name"];
-        let asks = |read: Relink, state: &State| {
+        let asks = |read: LoadedWorkspace, state: &State| {
             let mut window = MainWindow::default();
             window.enter(read, state);
             assert_eq!(window.orders.is_empty(), window.dialogs.outside.is_some());
             window.orders.is_empty()
         };
         assert!(asks(read(sources, None), &state) && asks(read(sources, Some("ssh://gpu1")), &state));
-        assert!(!asks(Relink { own: true, ..read(sources, Some("ssh://gpu1")) }, &state));
-        assert!(!asks(Relink { own: true, ..read(sources, None) }, &state));
-        assert!(!asks(Relink { downloads: IndexSet::new(), ..read(sources, None) }, &state));
+        assert!(!asks(LoadedWorkspace { own: true, ..read(sources, Some("ssh://gpu1")) }, &state));
+        assert!(!asks(LoadedWorkspace { own: true, ..read(sources, None) }, &state));
+        assert!(!asks(LoadedWorkspace { downloads: IndexSet::new(), ..read(sources, None) }, &state));
         assert!(!asks(read(sources, Some("local")), &state), "a process of this machine");
         // Whatever program was started there.
         let host = Host { place: "ssh://gpu1".into(), program: Some("~/ssmprobe".into()) };

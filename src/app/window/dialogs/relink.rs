@@ -18,7 +18,7 @@ use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
 const ROW_PX: f32 = 42.0;
 
 /// A workspace that was read, and whose missing files are being located if there are any.
-pub struct Relink {
+pub struct LoadedWorkspace {
     /// The workspace's own file.
     pub path: PathBuf,
     /// Its content, with the files located so far.
@@ -39,7 +39,7 @@ pub enum RelinkStep {
     Open,
 }
 
-impl Relink {
+impl LoadedWorkspace {
     /// Reads the workspace in the file `path`, one of this user's sessions if it is `own`, and looks for what it names: this takes long
     /// where that is much.
     pub fn load(path: PathBuf, own: bool) -> Result<Self, WorkspaceError> {
