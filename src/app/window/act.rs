@@ -2,6 +2,7 @@
 
 use eframe::egui;
 
+use super::background::Outcome;
 use super::dialogs::connect::ConnectDialog;
 use super::dialogs::export::Export;
 use super::dialogs::file_request::FileRequest;
@@ -11,7 +12,6 @@ use super::dialogs::leaving::Leaving;
 use super::dialogs::palette::Palette;
 use super::dialogs::share::ShareDialog;
 use super::dialogs::tour::Tour;
-use super::exporter::Outcome;
 use super::panels::{TRAINING, UiAction};
 use super::{MainWindow, WindowOrder};
 use crate::app::demo;

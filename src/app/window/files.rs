@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use eframe::egui::Context;
 
+use super::background::Outcome;
 use super::dialogs::file_request::FileRequest;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::LoadedWorkspace;
-use super::exporter::Outcome;
 use super::named_workspace::known;
 use super::{MainWindow, WindowOrder};
 use crate::app::image_files::{WORKSPACE_EXTENSION, is_workspace};

@@ -6,11 +6,11 @@
 mod act;
 mod app;
 mod auto_tabs;
+mod background;
 pub mod clipboard;
 mod connection_bar;
 mod dialogs;
 mod drop_overlay;
-mod exporter;
 mod files;
 mod focus;
 mod icon;
@@ -49,11 +49,11 @@ use std::thread::JoinHandle;
 use eframe::egui;
 use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 
+use self::background::BackgroundWork;
 use self::dialogs::file_request::FileRequest;
 use self::dialogs::leaving::Leaving;
 use self::dialogs::tour::TourResponse;
 use self::dialogs::{Dialogs, dialog};
-use self::exporter::Exporter;
 use self::layout::Layout;
 use self::named_workspace::NamedWorkspace;
 use self::opener::Opener;
@@ -89,7 +89,7 @@ pub struct MainWindow {
     dialogs: Dialogs,
     /// The share job that is being written, and its cancellation.
     sharing: Option<(JobId, Cancel)>,
-    exporter: Exporter,
+    background: BackgroundWork,
     /// Opens written files with the system's program.
     pub opener: Opener,
     /// What was ordered and is not carried out yet.

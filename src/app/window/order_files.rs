@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use eframe::egui::Context;
 
 use super::MainWindow;
-use super::exporter::Outcome;
+use super::background::Outcome;
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};

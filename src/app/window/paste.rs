@@ -9,7 +9,7 @@ use egui::{ColorImage, Event};
 use percent_encoding::percent_decode_str;
 
 use super::MainWindow;
-use super::exporter::Outcome;
+use super::background::Outcome;
 use crate::app::paths;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};

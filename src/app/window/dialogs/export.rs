@@ -13,7 +13,7 @@ use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
-use crate::app::window::exporter::Outcome;
+use crate::app::window::background::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{MainWindow, style, widgets};
 use crate::model::io::catch_panic::contain;
@@ -389,7 +389,7 @@ impl MainWindow {
             Answer::Given(ExportStep::Write) => {
                 let (written, cancel) = (dialog.clone(), Cancel::default());
                 let own = cancel.clone();
-                dialog.error = self.exporter.start(ui.ctx(), "export", move || written.write(&own)).err();
+                dialog.error = self.background.start(ui.ctx(), "export", move || written.write(&own)).err();
                 dialog.writing = dialog.error.is_none().then_some(cancel);
             }
         }

@@ -19,7 +19,7 @@ use crate::app::state::command::Command;
 use crate::app::state::share::{Share, ShareKind, ShareTheme};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
-use crate::app::window::exporter::Outcome;
+use crate::app::window::background::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{MainWindow, WindowOrder, layout, style, widgets};
 use crate::model::data::synsets::same_class;
@@ -340,7 +340,7 @@ impl MainWindow {
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
         let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
-        let failed = self.exporter.start(ctx, "share", work).err();
+        let failed = self.background.start(ctx, "share", work).err();
         self.orders.extend(failed.map(|why| WindowOrder::Shared(job, Err(UserError::new(why)))));
     }
 }

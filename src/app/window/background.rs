@@ -49,19 +49,19 @@ pub enum Outcome {
 }
 
 /// Runs work on threads, one each, and collects the outcomes.
-pub struct Exporter {
+pub struct BackgroundWork {
     sender: SyncSender<Outcome>,
     outcomes: Receiver<Outcome>,
 }
 
-impl Default for Exporter {
+impl Default for BackgroundWork {
     fn default() -> Self {
         let (sender, outcomes) = sync_channel(16);
         Self { sender, outcomes }
     }
 }
 
-impl Exporter {
+impl BackgroundWork {
     /// Runs `work` on a new thread and wakes the window when it is done or has panicked; an error if no thread can be started.
     /// `what` it does begins the messages: "Cannot open the file: ...".
     pub fn start(
@@ -77,7 +77,7 @@ impl Exporter {
             sender.send(contain(work).unwrap_or_else(failed)).ok();
             ctx.request_repaint();
         };
-        let thread = Builder::new().name("export".into()).spawn(run);
+        let thread = Builder::new().name("background".into()).spawn(run);
         thread.map_err(|error| format!("Cannot {what}: {error}"))
     }
 
@@ -98,14 +98,14 @@ fn next_to(path: PathBuf, before: Option<PathBuf>) -> PathBuf {
 }
 
 impl MainWindow {
-    /// Runs work as [`Exporter::start`] does, or notes why it could not begin.
+    /// Runs work as [`BackgroundWork::start`] does, or notes why it could not begin.
     pub(super) fn spawn(
         &mut self,
         ctx: &egui::Context,
         what: &'static str,
         work: impl FnOnce() -> Outcome + Send + 'static,
     ) -> Option<JoinHandle<()>> {
-        self.exporter.start(ctx, what, work).map_err(|why| self.note(Severity::Error, why)).ok()
+        self.background.start(ctx, what, work).map_err(|why| self.note(Severity::Error, why)).ok()
     }
 
     /// Reads files, to be sent to the remote worker.
@@ -119,7 +119,7 @@ impl MainWindow {
 
     /// Handles all outcomes since the last frame.
     pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) {
-        while let Some(outcome) = self.exporter.outcome() {
+        while let Some(outcome) = self.background.outcome() {
             match outcome {
                 Outcome::Written(path, written) => {
                     // Another export dialog may have been opened since.
@@ -182,8 +182,8 @@ mod tests {
     impl MainWindow {
         /// Waits for the next outcome; the orders that follow.
         pub(in crate::app::window) fn next_outcome(&mut self, state: &State) -> Vec<WindowOrder> {
-            let next = self.exporter.outcomes.recv_timeout(Duration::from_mins(5)).expect("an outcome");
-            self.exporter.sender.send(next).expect("it is handled next");
+            let next = self.background.outcomes.recv_timeout(Duration::from_mins(5)).expect("an outcome");
+            self.background.sender.send(next).expect("it is handled next");
             self.take_outcomes(&egui::Context::default(), state);
             self.take_orders()
         }
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_tried() {
-        let exporter = Exporter::default();
-        exporter.start(&egui::Context::default(), "open the file", || panic!("no reason")).unwrap();
-        let Ok(Outcome::Failed(why)) = exporter.outcomes.recv() else { panic!("it did not fail") };
+        let background = BackgroundWork::default();
+        background.start(&egui::Context::default(), "open the file", || panic!("no reason")).unwrap();
+        let Ok(Outcome::Failed(why)) = background.outcomes.recv() else { panic!("it did not fail") };
         assert_eq!(why, "Cannot open the file: no reason");
     }
 }
