@@ -79,7 +79,7 @@ impl RemoteTraining {
                 display.say(&format!("{}: {hello}", self.host.place));
             }
             (Connection::Lost { .. }, Connection::Connected { .. }) => display.say("reconnected"),
-            (_, Connection::Lost { why, stood: false, .. }) => bail!("{why}"),
+            (_, Connection::Lost { why, was_connected: false, .. }) => bail!("{why}"),
             (_, Connection::Lost { why, retry: None, .. }) => {
                 self.print_how_to_follow(display);
                 bail!("{why}")

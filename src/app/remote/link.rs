@@ -218,7 +218,7 @@ impl AnyWorker for Link {
         let lost = |why: &str, retry| Connection::Lost {
             host,
             why: why.to_owned(),
-            stood: self.was_connected,
+            was_connected: self.was_connected,
             retry,
         };
         match (&self.phase, &self.last_error) {

@@ -54,7 +54,7 @@ pub enum Connection {
         /// The error; empty while it is being determined.
         why: String,
         /// Whether there was a connection before.
-        stood: bool,
+        was_connected: bool,
         /// Time until the next attempt, zero during one; absent if only the user starts one.
         retry: Option<Duration>,
     },
@@ -75,9 +75,11 @@ impl Connection {
         match self {
             Self::Here | Self::Connected { .. } => format!("Connected to {name}"),
             Self::Connecting(_) => format!("Connecting to {name}…"),
-            Self::Lost { stood, retry, .. } => {
-                let what =
-                    if *stood { "Connection lost".to_owned() } else { format!("Not connected to {name}") };
+            Self::Lost { was_connected, retry, .. } => {
+                let what = match was_connected {
+                    true => "Connection lost".to_owned(),
+                    false => format!("Not connected to {name}"),
+                };
                 match retry {
                     Some(Duration::ZERO) => format!("{what}: retrying…"),
                     Some(left) => format!("{what}: retrying in {} s", left.as_secs()),
@@ -102,7 +104,7 @@ impl State {
             (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
                 if before == host => {}
             (_, Connection::Connected { host, hello }) => {
-                let again = matches!(before, Connection::Lost { stood: true, .. });
+                let again = matches!(before, Connection::Lost { was_connected: true, .. });
                 let more = if again { " again: everything open or pending is requested again" } else { "" };
                 self.note(Severity::Info, format!("Connected to {}{more}", host.name()));
                 self.record(Severity::Info, format!("{}: {hello}", host.name()));
@@ -111,8 +113,8 @@ impl State {
             }
             (_, Connection::Lost { why, .. }) if why.is_empty() => {}
             (Connection::Lost { why: before, .. }, Connection::Lost { why, .. }) if before == why => {}
-            (_, Connection::Lost { why, stood, .. }) => {
-                let text = match stood {
+            (_, Connection::Lost { why, was_connected, .. }) => {
+                let text = match was_connected {
                     true => format!("Connection lost: {why}\nWhat is shown is kept"),
                     false => why.clone(),
                 };
@@ -165,8 +167,9 @@ mod tests {
         Host { place: "ssh://me@gpu1".into(), program: None }
     }
 
-    fn lost(why: &str, stood: bool, retry: Option<u64>) -> Connection {
-        Connection::Lost { host: host(), why: why.into(), stood, retry: retry.map(Duration::from_secs) }
+    fn lost(why: &str, was_connected: bool, retry: Option<u64>) -> Connection {
+        let retry = retry.map(Duration::from_secs);
+        Connection::Lost { host: host(), why: why.into(), was_connected, retry }
     }
 
     #[test]
