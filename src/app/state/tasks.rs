@@ -120,7 +120,7 @@ impl State {
     }
 
     /// A job about tasks has ended; `error` says why it failed.
-    pub(super) fn end_handing_in(&mut self, job: JobId, error: Option<&UserError>) {
+    pub(super) fn end_task_job(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
             self.jobs.shift_remove(&job); // the panel shows it
             self.training.tasks = error.map_or(TaskPlan::Unknown, |error| TaskPlan::Failed(error.clone()));
@@ -142,7 +142,7 @@ impl State {
         request: impl Fn(PathBuf) -> Fetch,
     ) -> Vec<Request> {
         let known = self.training.runs.get(folder).is_some_and(|run| run.tasks.is_some());
-        if !known || self.is_asking_of_tasks() {
+        if !known || self.is_changing_tasks() {
             return Vec::new();
         }
         let job = self.begin(JobKind::Tasks, format!("{what} of {}", folder.display()));
@@ -154,8 +154,8 @@ impl State {
         self.training.runs.values().filter(|run| run.tasks.as_ref().is_some_and(Tasks::are_active)).count()
     }
 
-    /// Whether tasks are being submitted or cancelled now.
-    pub fn is_asking_of_tasks(&self) -> bool {
+    /// Whether tasks are being submitted, resubmitted or cancelled now.
+    pub fn is_changing_tasks(&self) -> bool {
         self.jobs.values().any(|job| job.kind == JobKind::Tasks && job.error.is_none())
     }
 }

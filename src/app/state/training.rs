@@ -336,7 +336,7 @@ impl State {
 
     /// A job of training has ended: it failed with `error`, or was cancelled or finished if there is none.
     pub(super) fn end_training(&mut self, job: JobId, error: Option<&UserError>) {
-        self.end_handing_in(job, error);
+        self.end_task_job(job, error);
         let training = &mut self.training;
         match &mut training.preflight {
             PreflightState::Asked(asked) if *asked == job => {

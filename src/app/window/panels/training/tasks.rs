@@ -62,7 +62,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let folder = &run.history.about.folder;
     ui.horizontal(|ui| {
         let room = at_right(ui, |ui| {
-            let free = !cx.state.is_asking_of_tasks();
+            let free = !cx.state.is_changing_tasks();
             let retry = ui.add_enabled(free && tasks.can_retry(), Button::new("Retry failed"));
             let about = "Resubmits what failed or was stopped, and what waited for it; finished work is kept";
             if retry.on_hover_text(about).clicked() {
