@@ -55,7 +55,7 @@ impl MainWindow {
             }
             FileRequest::Prompt(prompt) => prompt,
         };
-        let draft = |draft: TrainSettings| Command::SetTrainForm(Box::new(draft));
+        let set_form = |form: TrainSettings| Command::SetTrainForm(Box::new(form));
         let mut filled = state.training.form.clone();
         let command = match prompt {
             FilePrompt::BackboneFolder => Command::OpenBackbone(first.display().to_string()),
@@ -66,11 +66,11 @@ impl MainWindow {
             }
             FilePrompt::ProbeFiles => Command::OpenProbes(paths),
             FilePrompt::ImageFiles | FilePrompt::ImageFolder => Command::OpenImages(paths),
-            FilePrompt::TrainingData => draft(TrainSettings { data: Some(first), ..filled }),
-            FilePrompt::RunOutput => draft(TrainSettings { out: Some(first), ..filled }),
+            FilePrompt::TrainingData => set_form(TrainSettings { data: Some(first), ..filled }),
+            FilePrompt::RunOutput => set_form(TrainSettings { out: Some(first), ..filled }),
             FilePrompt::CacheFolder => {
                 filled.tokens.cache = Some(first);
-                draft(filled)
+                set_form(filled)
             }
             FilePrompt::MaskFolder => Command::SetMasks(Some(first)),
             FilePrompt::DatasetFolder => Command::OpenDataset(first, None),

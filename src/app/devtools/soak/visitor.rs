@@ -209,7 +209,7 @@ impl Visitor {
                 let out = self.folder.path().join(format!("run-{}", self.started));
                 self.started += 1;
                 let Some(backbone) = state.library.backbones.values().next() else { return Ok(()) };
-                let draft = TrainSettings {
+                let settings = TrainSettings {
                     backbone: backbone.source.clone(),
                     data: Some(self.folder.path().join("scenes")),
                     heads: ["gap", "raster", "sinkhorn"].map(str::to_owned).into(),
@@ -224,7 +224,7 @@ impl Visitor {
                     },
                     ..TrainSettings::default()
                 };
-                app.dispatch(Command::SetTrainForm(Box::new(draft)));
+                app.dispatch(Command::SetTrainForm(Box::new(settings)));
                 app.dispatch(Command::PlanTraining);
                 self.training = Training::Planned(out, Instant::now());
             }

@@ -283,8 +283,8 @@ impl<'a> PanelContext<'a> {
     pub fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
         let wanted = placeholder::failed(ui, error, again);
         if matches!(wanted, Some(placeholder::Retry::OnCpu)) {
-            let draft = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
-            self.send(Command::SetTrainForm(Box::new(draft)));
+            let settings = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
+            self.send(Command::SetTrainForm(Box::new(settings)));
             self.send(Command::SetDevice("cpu".to_owned()));
             self.send(Command::Retry);
         }

@@ -99,30 +99,30 @@ fn rebase(edited: &TrainSettings, before: &TrainSettings, current: &TrainSetting
     serde_json::from_value(rebased.into()).ok()
 }
 
-fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
+fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) {
     let label = ui.label("Backbone").id;
     ui.horizontal(|ui| {
         let library = &cx.state.library.backbones;
-        let known = library.values().find(|backbone| backbone.source == draft.backbone);
+        let known = library.values().find(|backbone| backbone.source == settings.backbone);
         let shown = match known {
             Some(backbone) => backbone.name(),
-            None if draft.backbone.is_empty() => "None chosen".to_owned(),
-            None => file_name(Path::new(&draft.backbone)),
+            None if settings.backbone.is_empty() => "None chosen".to_owned(),
+            None => file_name(Path::new(&settings.backbone)),
         };
         let list = combo(ui, "backbone", COMBO_PX, fit(ui, shown, 160.0), |ui| {
             let open = library.values().map(|backbone| (backbone.name(), &backbone.source));
             let recent = cx.state.settings.recent.backbones.iter();
             let recent = recent.filter(|source| library.values().all(|b| b.source != **source));
             for (text, source) in open.chain(recent.map(|source| (file_name(Path::new(source)), source))) {
-                if ui.selectable_label(*source == draft.backbone, text).on_hover_text(source).clicked() {
-                    draft.backbone.clone_from(source);
+                if ui.selectable_label(*source == settings.backbone, text).on_hover_text(source).clicked() {
+                    settings.backbone.clone_from(source);
                 }
             }
             if library.is_empty() && cx.state.settings.recent.backbones.is_empty() {
                 ui.weak("Open one first");
             }
         });
-        list.labelled_by(label).on_hover_text(&draft.backbone);
+        list.labelled_by(label).on_hover_text(&settings.backbone);
         if ui.button("Open…").on_hover_text(Action::OpenBackbone.keyed()).clicked() {
             cx.choose(Action::OpenBackbone);
         }
@@ -131,10 +131,10 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 }
 
 /// Chooses the layer after which tokens are taken, and the image size.
-fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
-    let info = cx.state.library.open_backbone_from(&draft.backbone);
-    let shown = capitalised(&draft.tokens.token_spec.layers());
-    let TokenSpec { layer, blocks, size, .. } = &mut draft.tokens.token_spec;
+fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, settings: &mut TrainSettings) {
+    let info = cx.state.library.open_backbone_from(&settings.backbone);
+    let shown = capitalised(&settings.tokens.token_spec.layers());
+    let TokenSpec { layer, blocks, size, .. } = &mut settings.tokens.token_spec;
     let label = ui.label("Tokens").id;
     ui.horizontal(|ui| {
         let list = combo(ui, "layer", 96.0, shown, |ui| match info {
@@ -152,18 +152,18 @@ fn tokens(ui: &mut Ui, cx: &PanelContext<'_>, draft: &mut TrainSettings) {
     ui.end_row();
 }
 
-fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
+fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) {
     let label = ui.label("Dataset").id;
     ui.horizontal(|ui| {
-        let shown = draft.data.as_deref().map_or("None chosen".to_owned(), file_name);
+        let shown = settings.data.as_deref().map_or("None chosen".to_owned(), file_name);
         let open = cx.state.library.datasets.values().map(|dataset| &dataset.path);
         let all: IndexSet<&PathBuf> = open.chain(&cx.state.settings.recent.datasets).collect();
         let list = combo(ui, "dataset", COMBO_PX, fit(ui, shown, 160.0), |ui| {
             for path in &all {
-                let chosen = draft.data.as_ref() == Some(*path);
+                let chosen = settings.data.as_ref() == Some(*path);
                 let (name, about) = (file_name(path), path.display().to_string());
                 if ui.selectable_label(chosen, name).on_hover_text(about).clicked() {
-                    draft.data = Some((*path).clone());
+                    settings.data = Some((*path).clone());
                 }
             }
             if all.is_empty() {
@@ -171,7 +171,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
             }
         });
         let none = || "Labelled images to train and to test on".to_owned();
-        let about = draft.data.as_ref().map_or_else(none, |path| path.display().to_string());
+        let about = settings.data.as_ref().map_or_else(none, |path| path.display().to_string());
         list.labelled_by(label).on_hover_text(about);
         let button = ui.button("Folder…").accessible_name("Choose dataset").on_hover_text("A folder with a folder for each class, CUB, Cars or ImageNet as distributed, or a table's folder");
         if button.clicked() {
@@ -182,71 +182,71 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) {
 }
 
 /// Protocol, optimiser settings, seeds, device and output; whether nothing is being typed or dragged.
-fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
+fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("protocol").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
         ui.spacing_mut().interact_size.x = NUMBER_PX;
-        protocols(ui, draft);
+        protocols(ui, settings);
         let mut number = |ui: &mut Ui, text: &str, about: &str, value: DragValue<'_>| {
             let label = ui.label(text).on_hover_text(about).id;
             let response = ui.add(value).labelled_by(label).on_hover_text(about);
             settled &= !response.dragged() && !response.has_focus();
             ui.end_row();
         };
-        let epochs = DragValue::new(&mut draft.epochs).range(COUNTS).speed(0.2);
+        let epochs = DragValue::new(&mut settings.epochs).range(COUNTS).speed(0.2);
         let about = "Passes over the training images; the paper uses 5 on ImageNet, 100 on CUB and Cars, and \
                      `ssmprobe train` defaults to 100";
         number(ui, "Epochs", about, epochs);
-        let batch = DragValue::new(&mut draft.batch).range(BATCHES).suffix(" images");
+        let batch = DragValue::new(&mut settings.batch).range(BATCHES).suffix(" images");
         number(ui, "Batch", "Images per step; the paper uses 256", batch);
-        let rate = DragValue::new(&mut draft.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
+        let rate = DragValue::new(&mut settings.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
         let about = "At the start, or after the warm-up; it decays to zero along a cosine. No weight decay";
         number(ui, "Learning rate", about, rate);
-        let seeds = DragValue::new(&mut draft.seeds).range(1..=MOST_SEEDS).speed(0.05);
+        let seeds = DragValue::new(&mut settings.seeds).range(1..=MOST_SEEDS).speed(0.05);
         number(ui, "Seeds", "All heads are trained once per seed; their spread is the curves' band", seeds);
-        settled &= selection(ui, draft);
+        settled &= selection(ui, settings);
         let label = ui.label("Device").id;
-        let list = combo(ui, "train on", COMBO_PX, draft.device.clone(), |ui| {
+        let list = combo(ui, "train on", COMBO_PX, settings.device.clone(), |ui| {
             for (device, about) in DEVICES {
                 let text = format!("{device}: {}", about.to_lowercase());
-                if ui.selectable_label(draft.device == *device, text).clicked() {
-                    (*device).clone_into(&mut draft.device);
+                if ui.selectable_label(settings.device == *device, text).clicked() {
+                    (*device).clone_into(&mut settings.device);
                 }
             }
         });
         list.labelled_by(label);
         ui.end_row();
-        settled &= output(ui, cx, draft);
+        settled &= output(ui, cx, settings);
     });
     settled
 }
 
 /// Chooses a project's protocol; a change sets optimiser, schedule, epochs and rates to that project's.
-fn protocols(ui: &mut Ui, draft: &mut TrainSettings) {
-    let before = draft.protocol;
+fn protocols(ui: &mut Ui, settings: &mut TrainSettings) {
+    let before = settings.protocol;
     let label = ui.label("Protocol").id;
-    let chosen = choice(ui, "protocol", COMBO_PX, &mut draft.protocol, Protocol::ALL, |one| one.name());
+    let chosen = choice(ui, "protocol", COMBO_PX, &mut settings.protocol, Protocol::ALL, |one| one.name());
     chosen
         .labelled_by(label)
         .on_hover_text("Optimiser, warm-up, learning rates and epochs of a project, all editable below");
     ui.end_row();
-    if draft.protocol != before {
-        *draft = draft.clone().with_protocol([false; 2]);
+    if settings.protocol != before {
+        *settings = settings.clone().with_protocol([false; 2]);
     }
 }
 
 /// Lists of layers and learning rates, all of which every head is trained with; whether nothing is being typed.
-fn axes(ui: &mut Ui, draft: &mut TrainSettings, typed: &mut [Option<String>; 2]) -> bool {
+fn axes(ui: &mut Ui, settings: &mut TrainSettings, typed: &mut [Option<String>; 2]) -> bool {
     let [layers, rates] = typed;
     let mut settled = true;
     Grid::new("axes").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
         let about = "Every head is trained on the tokens after each of these layers, in place of the one \
                      above; one backbone pass extracts them all";
         let read = |word: &str| word.parse().ok();
-        settled &= list(ui, ("Layers", "3, 6, 9, last", about), &mut draft.layers, layers, &read);
+        settled &= list(ui, ("Layers", "3, 6, 9, last", about), &mut settings.layers, layers, &read);
         let about = "Every head is trained at each of these learning rates, in place of the one above";
         let read = |word: &str| word.parse().ok().filter(|rate| is_rate(*rate));
-        settled &= list(ui, ("Learning rates", "1e-4, 1e-3", about), &mut draft.rates, rates, &read);
+        settled &= list(ui, ("Learning rates", "1e-4, 1e-3", about), &mut settings.rates, rates, &read);
     });
     settled
 }
@@ -281,18 +281,18 @@ fn list<T: Display>(
 }
 
 /// Chooses the images that select the best epoch; whether nothing is being typed or dragged.
-fn selection(ui: &mut Ui, draft: &mut TrainSettings) -> bool {
+fn selection(ui: &mut Ui, settings: &mut TrainSettings) -> bool {
     let mut settled = true;
     ui.label("Best epoch");
     ui.horizontal(|ui| {
-        let mut aside = draft.selection.is_some();
+        let mut aside = settings.selection.is_some();
         let about = "The best epoch is picked on images that are neither trained on nor reported. Without \
                      it: on the validation split if there is a test split too, else on the test images, \
                      which is optimistic";
         if ui.checkbox(&mut aside, "Pick on part of train").on_hover_text(about).changed() {
-            draft.selection = aside.then_some(0.1);
+            settings.selection = aside.then_some(0.1);
         }
-        if let Some(share) = &mut draft.selection {
+        if let Some(share) = &mut settings.selection {
             let mut percent = (*share * 1000.0).round() / 10.0;
             let decimals = usize::from(percent.fract() != 0.0);
             let value = DragValue::new(&mut percent).range(1.0..=90.0).clamp_existing_to_range(false);
@@ -341,20 +341,20 @@ fn folder(
     settled
 }
 
-fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
+fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) -> bool {
     let suggested = match &cx.state.training.preflight {
         PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
-    folder(ui, "Output folder", &suggested, &mut draft.out, cx, FilePrompt::RunOutput)
+    folder(ui, "Output folder", &suggested, &mut settings.out, cx, FilePrompt::RunOutput)
 }
 
 /// The advanced settings: head settings, token cache, augmentation; whether nothing is being typed.
-fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -> bool {
+fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) -> bool {
     let mut settled = true;
     Grid::new("places").num_columns(2).spacing([12.0, 8.0]).min_col_width(80.0).show(ui, |ui| {
         ui.label("Head settings");
-        let edit = TextEdit::singleline(&mut draft.head_settings)
+        let edit = TextEdit::singleline(&mut settings.head_settings)
             .hint_text("sinkhorn.temperature=0.2")
             .desired_width(COMBO_PX);
         let edit = field(ui, "Head settings", edit).on_hover_text(
@@ -363,29 +363,29 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, draft: &mut TrainSettings) -
         settled &= !edit.has_focus();
         ui.end_row();
         let hint = "The user's cache folder";
-        settled &= folder(ui, "Token cache", hint, &mut draft.tokens.cache, cx, FilePrompt::CacheFolder);
+        settled &= folder(ui, "Token cache", hint, &mut settings.tokens.cache, cx, FilePrompt::CacheFolder);
         let label = ui.label("Cache limit").id;
         let limit =
-            DragValue::new(&mut draft.tokens.cache_limit).range(1.0..=1e6).clamp_existing_to_range(false);
+            DragValue::new(&mut settings.tokens.cache_limit).range(1.0..=1e6).clamp_existing_to_range(false);
         let limit = ui.add(limit.max_decimals(1).suffix(" GB")).labelled_by(label);
         settled &= !limit.dragged() && !limit.has_focus();
         limit.on_hover_text("A training whose tokens need more is refused before any work is done");
         ui.end_row();
         let label = ui.label("Augmentation").id;
         let (all, name) = (Augmentation::ALL, |one: &Augmentation| one.name());
-        let chosen = choice(ui, "augmentation", COMBO_PX, &mut draft.augment, all, name);
+        let chosen = choice(ui, "augmentation", COMBO_PX, &mut settings.augment, all, name);
         chosen.labelled_by(label).on_hover_text(
             "Training images changed anew in every epoch, so no tokens are kept: moved by up to an eighth \
              (shift), or cropped at random as in the protocol's project (crop), and mirrored half the time",
         );
         ui.end_row();
         ui.label("");
-        ui.checkbox(&mut draft.recompute, "Keep no tokens").on_hover_text(
+        ui.checkbox(&mut settings.recompute, "Keep no tokens").on_hover_text(
             "For tokens that do not fit on the disk: the backbone reads the images again in every epoch",
         );
         ui.end_row();
     });
-    let kept = match draft.recomputes(false) {
+    let kept = match settings.recomputes(false) {
         true => "The backbone reads the images again in every epoch",
         false => "Tokens are extracted once and kept for every later training",
     };

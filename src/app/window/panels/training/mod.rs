@@ -104,7 +104,7 @@ impl Training {
             }
             let training = &cx.state.training;
             for (folder, run) in &training.runs {
-                let paused = training.active.as_ref().is_some_and(|live| live.paused);
+                let paused = training.active.as_ref().is_some_and(|active| active.paused);
                 let mark = match run.phase {
                     Phase::Running if paused => " (paused)",
                     Phase::Running => " (running)",

@@ -23,13 +23,13 @@ const TEST_SELECTION_WARNING: &str = "The best epoch is picked on the test image
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let training = &cx.state.training;
-    if let Some(live) = &training.active {
-        return match live.folder {
+    if let Some(active) = &training.active {
+        return match active.folder {
             Some(_) => {
                 placeholder::empty(ui, "A training is running; the next one can start when it ends");
             }
             None => {
-                let job = live.job;
+                let job = active.job;
                 cx.busy(ui, "Preparing the training", Some(job));
                 ui.vertical_centered(|ui| {
                     if ui.button("Stop").on_hover_text("Tokens extracted so far are kept").clicked() {
@@ -77,17 +77,17 @@ fn ready(
     estimate: Option<Estimate>,
     timing: bool,
 ) {
-    let draft = &cx.state.training.form;
+    let settings = &cx.state.training.form;
     ui.label(RichText::new(format!("{} through {}", preflight.dataset, preflight.backbone)).heading());
     ui.add_space(6.0);
     Grid::new("plan").num_columns(2).spacing([16.0, 9.0]).min_col_width(92.0).show(ui, |ui| {
         // Takes some milliseconds: cached by the number of images and seeds.
-        let numbers = (preflight.test, draft.seeds);
+        let numbers = (preflight.test, settings.seeds);
         let shows = ui.data_mut(|data| {
             let id = egui::Id::unique(("smallest difference", numbers));
             *data.get_temp_mut_or_insert_with(id, || smallest_difference(numbers.0, numbers.1))
         });
-        for (name, first, second) in rows(draft, preflight, estimate, timing, shows) {
+        for (name, first, second) in rows(settings, preflight, estimate, timing, shows) {
             ui.with_layout(egui::Layout::left_to_right(egui::Align::Min), |ui| ui.weak(name));
             ui.vertical(|ui| {
                 ui.spacing_mut().item_spacing.y = 1.0;
@@ -125,13 +125,13 @@ fn ready(
 
 /// Rows of the plan: name, value and details.
 fn rows(
-    draft: &TrainSettings,
+    settings: &TrainSettings,
     preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
     shows: f64,
 ) -> Vec<(&'static str, String, String)> {
-    let steps = preflight.steps(draft);
+    let steps = preflight.steps(settings);
     let grid = preflight.dims.grid;
     let all = counted(preflight.images, "image", "images");
     let cached = match preflight.cached {
@@ -155,7 +155,7 @@ fn rows(
             format!("The best epoch is picked on {images} held out from train")
         }
     };
-    let time = match estimate.map(|estimate| preflight.cost(&estimate, draft)) {
+    let time = match estimate.map(|estimate| preflight.cost(&estimate, settings)) {
         Some(cost) => {
             let (tokens, training) = (format::roughly(cost.tokens), format::roughly(cost.training));
             let parts = match cost.tokens.is_zero() {
@@ -181,12 +181,16 @@ fn rows(
         ),
         (
             "Training",
-            format!("{} of {}", counted(steps, "step", "steps"), counted(draft.heads.len(), "head", "heads")),
+            format!(
+                "{} of {}",
+                counted(steps, "step", "steps"),
+                counted(settings.heads.len(), "head", "heads")
+            ),
             format!(
                 "{} of {}, {}",
-                counted(draft.epochs, "epoch", "epochs"),
-                counted(preflight.train.div_ceil(draft.batch), "step", "steps"),
-                counted(draft.seeds, "seed", "seeds")
+                counted(settings.epochs, "epoch", "epochs"),
+                counted(preflight.train.div_ceil(settings.batch), "step", "steps"),
+                counted(settings.seeds, "seed", "seeds")
             ),
         ),
         (
@@ -195,7 +199,7 @@ fn rows(
                 UNDETECTABLE.. => "None".to_owned(),
                 _ => format!("{shows:.1} points or more"),
             },
-            capitalised(&assumed(shows, draft.seeds)),
+            capitalised(&assumed(shows, settings.seeds)),
         ),
         (
             "Tokens",

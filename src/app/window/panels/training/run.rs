@@ -39,12 +39,12 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut
 fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let about = &run.history.about;
     let active = cx.state.training.active.as_ref();
-    let live = active.filter(|live| live.folder.as_ref() == Some(&about.folder));
+    let active = active.filter(|active| active.folder.as_ref() == Some(&about.folder));
     ui.horizontal(|ui| {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
-        let (text, color) = status(cx, run, live);
+        let (text, color) = status(cx, run, active);
         ui.label(RichText::new(text).color(color));
-        at_right(ui, |ui| buttons(ui, cx, run, live));
+        at_right(ui, |ui| buttons(ui, cx, run, active));
     });
     let details = format!(
         "{} through {}, on {}: {} to train on, {} to test on; {}, {}, {}",
@@ -70,18 +70,18 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         }
         placeholder::copy_button(ui, error);
     }
-    progress(ui, cx, run, live);
+    progress(ui, cx, run, active);
 }
 
 /// The status of a run in words, and their colour.
 fn status(
     cx: &PanelContext<'_>,
     run: &WatchedRun,
-    live: Option<&ActiveRun>,
+    active: Option<&ActiveRun>,
 ) -> (&'static str, egui::Color32) {
     let (fine, muted) = (color32(style::fine(cx.theme)), color32(cx.theme.muted));
-    match (&run.phase, live) {
-        (Phase::Running, Some(live)) if cancelling(cx, live) => ("Stopping after this step", muted),
+    match (&run.phase, active) {
+        (Phase::Running, Some(active)) if cancelling(cx, active) => ("Stopping after this step", muted),
         (Phase::Running, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
         (Phase::Running, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
         (Phase::Running, _) => ("Running", fine),
@@ -95,33 +95,34 @@ fn status(
     }
 }
 
-fn cancelling(cx: &PanelContext<'_>, live: &ActiveRun) -> bool {
-    cx.state.jobs.get(&live.job).is_some_and(|job| job.cancelling)
+fn cancelling(cx: &PanelContext<'_>, active: &ActiveRun) -> bool {
+    cx.state.jobs.get(&active.job).is_some_and(|job| job.cancelling)
 }
 
 /// Width of the button Pause or Resume, the same for both texts so that nothing beside it moves.
 const PAUSE_PX: f32 = 72.0;
 
 /// Draws the buttons, of which each keeps its place: a double click never hits another.
-fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
+fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, active: Option<&ActiveRun>) {
     let folder = &run.history.about.folder;
     let wide = egui::Vec2::new(PAUSE_PX, 0.0);
-    if let Some(live) = live {
-        let can_stop = !cancelling(cx, live);
+    if let Some(active) = active {
+        let can_stop = !cancelling(cx, active);
         let stop = ui.add_enabled(can_stop, Button::new("Stop and save"));
         let about = "Ends after this step and saves: probes are written, and it can be resumed later";
         if stop.on_hover_text(about).clicked() {
-            cx.send(Command::Cancel(live.job));
+            cx.send(Command::Cancel(active.job));
         }
-        let (text, about) = match live.pausing {
+        let (text, about) = match active.pausing {
             true => ("Resume", "Continue from here"),
             false => ("Pause", "No more steps until it is resumed; images can still be explained"),
         };
-        let pause =
-            ui.add_enabled(can_stop && !live.detached, Button::new(text).min_size(wide)).on_hover_text(about);
+        let pause = ui
+            .add_enabled(can_stop && !active.detached, Button::new(text).min_size(wide))
+            .on_hover_text(about);
         let apart = "It is a separate process: stop it, and resume it later";
         if pause.on_disabled_hover_text(apart).clicked() {
-            cx.send(Command::PauseTraining(!live.pausing));
+            cx.send(Command::PauseTraining(!active.pausing));
         }
     } else if !matches!(run.phase, Phase::Done | Phase::Missing(_)) && run.tasks.is_none() {
         let free = cx.state.training.active.is_none();
@@ -135,7 +136,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
             cx.send(Command::ResumeTraining(folder.clone()));
         }
     }
-    let close = ui.add_enabled(live.is_none(), Button::new("Close run"));
+    let close = ui.add_enabled(active.is_none(), Button::new("Close run"));
     let close = close.on_hover_text("Removes the curves; the files and open probes stay");
     if close.on_disabled_hover_text("It is running: stop it first").clicked() {
         cx.send(Command::CloseRun(folder.clone()));
@@ -143,16 +144,16 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, live: Optio
 }
 
 /// Draws the progress of a run; for the active one also its rate and the time left.
-fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, live: Option<&ActiveRun>) {
+fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, active: Option<&ActiveRun>) {
     let (done, all) = run.history.done();
-    let known = live.and_then(|live| cx.state.jobs.get(&live.job)?.progress.as_ref());
-    let (fraction, text) = match (live, known) {
-        (Some(live), Some(progress)) => {
-            let rest = match live.rate > 0.0 {
-                true if live.paused => String::new(),
+    let known = active.and_then(|active| cx.state.jobs.get(&active.job)?.progress.as_ref());
+    let (fraction, text) = match (active, known) {
+        (Some(active), Some(progress)) => {
+            let rest = match active.rate > 0.0 {
+                true if active.paused => String::new(),
                 true => {
-                    let rate = format::count(live.rate.round() as usize);
-                    format!(", {rate} images/s, {} left", format::clock(live.left))
+                    let rate = format::count(active.rate.round() as usize);
+                    format!(", {rate} images/s, {} left", format::clock(active.left))
                 }
                 // Of a process of its own only the epochs are known.
                 false if progress.what == EPOCHS => format!(": {}", progress.amounts()),
