@@ -57,7 +57,7 @@ impl State {
             Event::ThumbnailFailed { image, error } => {
                 self.put_thumbnail(image, Thumbnail::Failed(error.one_line()));
             }
-            Event::Memory(bytes) => self.far_memory = Some(bytes),
+            Event::Memory(bytes) => self.remote_memory = Some(bytes),
             Event::Training { job, event } => return self.training_event(job, event),
             Event::RunRead { job, folder, snapshot } => return self.read_run(job, folder, snapshot),
             Event::Failed(job, error) => return self.end_job(kind, job, Some(&error)),

@@ -98,7 +98,7 @@ impl State {
             self.training.slurm = false;
         }
         if !matches!(now, Connection::Connected { .. }) {
-            self.far_memory = None;
+            self.remote_memory = None;
         }
         match (&before, &now) {
             (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
@@ -153,7 +153,7 @@ impl State {
     }
 
     /// Adds a line of the remote worker's standard error to the log.
-    pub fn far_line(&mut self, line: &str) {
+    pub fn record_remote(&mut self, line: &str) {
         let name = self.connection.host().map_or("", Host::name);
         self.record(Severity::Info, format!("{name}: {line}"));
     }

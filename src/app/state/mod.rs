@@ -108,7 +108,7 @@ pub struct State {
     /// The connection to the worker.
     pub connection: Connection,
     /// The resident memory in bytes that a remote worker reported last.
-    pub far_memory: Option<u64>,
+    pub remote_memory: Option<u64>,
     /// The folder browser on the worker's machine.
     pub browser: Browser,
     /// Running jobs, and failed ones until they are dismissed.

@@ -207,7 +207,7 @@ impl App {
     /// Takes over the state of the connection, and the log lines of a remote worker.
     fn poll_connection(&mut self, ctx: &egui::Context) {
         while let Some(line) = self.worker.log() {
-            self.state.far_line(&line);
+            self.state.record_remote(&line);
         }
         let now = self.worker.connection();
         if let Connection::Lost { retry: Some(_), .. } = now {
@@ -325,7 +325,7 @@ impl App {
         orders.into_iter().for_each(|order| self.carry_out(order));
         if self.state.explained_count() != before {
             // An explanation came at once: what this frame shows is outdated, so it is laid out again.
-            ui.ctx().request_discard("a look was answered at once");
+            ui.ctx().request_discard("an explanation was computed at once");
         }
     }
 }

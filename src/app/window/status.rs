@@ -59,9 +59,9 @@ fn memory(cx: &PanelContext<'_>) -> Option<(String, String)> {
     let Some(host) = cx.state.connection.host() else {
         return Some((format!("Memory: {}", own?), "Memory of the program".to_owned()));
     };
-    let far = format::bytes(cx.state.far_memory?);
+    let remote = format::bytes(cx.state.remote_memory?);
     let window = own.map_or_else(String::new, |own| format!("; this window uses {own}"));
-    Some((format!("Memory there: {far}"), format!("Memory of the worker on {}{window}", host.name())))
+    Some((format!("Memory there: {remote}"), format!("Memory of the worker on {}{window}", host.name())))
 }
 
 /// A button with the remote worker's connection and number of jobs; nothing while this program computes.
