@@ -316,7 +316,7 @@ fn thumbnails_of_all_images_in_sight_come_without_scrolling() {
     window.harness.set_size(egui::vec2(3200.0, 2600.0));
     window.show("gallery");
     window.answer();
-    let known = |window: &Window| window.state().thumbnails.len();
+    let known = |window: &Window| window.state().thumbnails.count();
     assert!(known(&window) > 256, "more than are asked for at once");
     // The same images, opened anew.
     let state = &mut window.harness.state_mut().state;

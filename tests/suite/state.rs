@@ -663,7 +663,7 @@ fn thumbnails_are_asked_for_once_and_bounded() {
         let picture = Arc::new(Picture::default());
         state.apply(Event::ThumbnailReady { image: *id, picture });
     }
-    assert!(state.thumbnails.len() <= 1024);
+    assert!(state.thumbnails.count() <= 1024);
     assert!(state.thumbnails.get(ids[2999]).is_some() && state.thumbnails.get(ids[0]).is_none());
     assert_eq!(
         state.dispatch(Command::ShowThumbnails(ids[..40].to_vec())).len(),

@@ -58,13 +58,8 @@ impl Thumbnails {
     }
 
     /// The number of thumbnails.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.known.len()
-    }
-
-    /// Whether there is no thumbnail.
-    pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
     }
 
     /// Whether an image could not be read.

@@ -244,7 +244,7 @@ impl Driver {
         self.record("library_probes", library.probes.len() as f64);
         self.record("scroll_ms_p99", slow);
         self.record("scroll_ms_p50", median);
-        self.record("thumbnails_held", self.app.state.thumbnails.len() as f64);
+        self.record("thumbnails_held", self.app.state.thumbnails.count() as f64);
         self.record_memory("library_memory_mb", process_memory::resident());
         self.rest(ctx);
     }
