@@ -18,7 +18,19 @@ use crate::viz::{Empty, Figure};
 
 /// Whether `figure` shows numbers of one class, and the two traces have them for different classes.
 pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
-    figure.properties().is_for_one_class && trace.evidence.class != reference.evidence.class
+    let class = reference.evidence.class;
+    figure.properties().is_for_one_class
+        && (trace.evidence.class != class || !is_same_class(trace, reference, class))
+}
+
+/// Whether two traces mean the same class by an index: probes of other datasets have other classes there. Where one does not name
+/// it, the index decides.
+fn is_same_class(trace: &Trace, reference: &Trace, class: usize) -> bool {
+    let [own, other] = [trace, reference].map(|of| {
+        let asked = of.reading.class.as_deref().filter(|_| of.evidence.class == class);
+        asked.or_else(|| of.top.iter().find(|known| known.index == class).map(|known| known.name.as_str()))
+    });
+    own.zip(other).is_none_or(|(own, other)| same_class(own, other))
 }
 
 /// `trace` minus `reference`.
@@ -29,8 +41,10 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     check(trace)?;
     check(reference)?;
     check_same_grid(trace.grid, reference.grid)?;
-    let same =
-        trace.evidence.class == reference.evidence.class && trace.logits.len() == reference.logits.len();
+    let class = trace.evidence.class;
+    let same = class == reference.evidence.class
+        && trace.logits.len() == reference.logits.len()
+        && is_same_class(trace, reference, class);
     let minus = |a: &Option<Vec<f32>>, b: &Option<Vec<f32>>| match (a, b) {
         (Some(a), Some(b)) if a.len() == b.len() => Some(less(a, b)),
         _ => None,
@@ -154,7 +168,9 @@ fn order_test(trace: &Trace, reference: &Trace) -> Option<Found<OrderTest>> {
     Some(match (trace.order_test.as_ref()?, reference.order_test.as_ref()?) {
         (Found::None { none }, _) | (_, Found::None { none }) => Found::None { none: none.clone() },
         (Found::Some(a), Found::Some(b)) => {
-            let margins = a.margin.as_ref().zip(b.margin.as_ref()).filter(|(a, b)| a.against == b.against);
+            let is_same = |rival| is_same_class(trace, reference, rival);
+            let margins = a.margin.as_ref().zip(b.margin.as_ref());
+            let margins = margins.filter(|(a, b)| a.against == b.against && a.against.is_none_or(is_same));
             let margin = margins.map(|(a, b)| contrast(a, b));
             Found::Some(OrderTest { logit: contrast(&a.logit, &b.logit), margin })
         }
@@ -233,7 +249,7 @@ pub fn with_plus(v: f64, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::trace::Evidence;
+    use crate::model::trace::{Evidence, Reading};
     use crate::viz::figures::photo::Photo;
     use crate::viz::figures::token_map::TokenMap;
 
@@ -269,6 +285,26 @@ mod tests {
         assert!(shown(&TokenMap(None), &a, &other).is_err() && shown(&Photo, &a, &other).is_ok());
         assert!(other_class(&TokenMap(None), &a, &other) && !other_class(&Photo, &a, &other));
         assert!(!other_class(&TokenMap(None), &a, &b));
+    }
+
+    #[test]
+    fn evidence_is_for_one_class_only_where_both_call_it_the_same() {
+        let named = |name: &str| {
+            let known = Prediction { index: 1, name: name.to_owned(), logit: 4.0, probability: 0.9 };
+            Trace { top: vec![known], ..trace(1, [3.0, 1.0], [0.0, 4.0]) }
+        };
+        let [crane, tench, unnamed] =
+            [named("crane"), named("tench (n01440764)"), trace(1, [1.0; 2], [0.0; 2])];
+        let made = |other: &Trace| subtract(&crane, other).expect("one grid").evidence.token;
+        assert!(made(&crane).is_some() && made(&unnamed).is_some() && made(&tench).is_none());
+        assert!(shown(&TokenMap(None), &crane, &tench).is_err(), "class 1 of another dataset");
+        assert!(!other_class(&TokenMap(None), &tench, &named("n01440764")), "one WordNet id");
+        let asked = Reading { class: Some("crane".to_owned()), ..Reading::default() };
+        let asked = Trace { reading: asked, top: Vec::new(), ..tench.clone() };
+        assert!(
+            other_class(&TokenMap(None), &tench, &asked),
+            "a class asked for is named although it is not predicted"
+        );
     }
 
     #[test]
