@@ -61,7 +61,12 @@ impl Router for NeuralSort {
         for (rank, &i) in order.iter().enumerate() {
             let above = total - below - scores[i];
             let (fewer, more) = (rank as f64, (n - 1 - rank) as f64);
-            offsets[i] = (fewer * scores[i] - below + above - more * scores[i]) / tau;
+            // Equal scores get one sum: rounding would order tokens that tie, and diagnostics count that order.
+            let tied = rank.checked_sub(1).map(|before| order[before]).filter(|&j| scores[j] == scores[i]);
+            offsets[i] = match tied {
+                Some(j) => offsets[j],
+                None => (fewer * scores[i] - below + above - more * scores[i]) / tau,
+            };
             below += scores[i];
         }
         let score_grad = move |_: &[f64], grad_offsets: &[f64]| {
@@ -132,4 +137,16 @@ fn gap_factors(n: usize, device: &Device) -> [(Tensor<3>, Tensor<3>); 2] {
     let reached_above = table(n - 1, n, &|m, j| f32::from(m < j));
     let reached_below = table(n - 1, n, &|m, j| f32::from(m >= j));
     [(above, reached_above), (below, reached_below)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_one_score_have_one_row() {
+        let plan = NeuralSort { temperature: 1.0 }.plan(&[0.1, 0.7, 0.1, -0.3, 0.7, 0.1, -1.3]);
+        assert_eq!((plan.row(0), plan.row(1)), (plan.row(2), plan.row(4)));
+        assert_eq!(plan.row(0), plan.row(5));
+    }
 }
