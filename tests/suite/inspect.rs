@@ -391,6 +391,9 @@ fn layers_and_the_order_of_mae_are_chosen() {
     // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
     let words = ["--stability: ", "shuffled order", "--mae-order kept"];
     assert_ends(&mut command(work.path(), &["--mae-order", "shuffled", "--stability"]), 2, &words);
+    // Nor does a token lie where a mask says.
+    let words = ["--masks: ", "shuffled order", "--mae-order kept"];
+    assert_ends(&mut command(work.path(), &["--mae-order", "shuffled", "--masks", "masks"]), 2, &words);
 }
 
 #[test]

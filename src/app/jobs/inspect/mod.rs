@@ -135,8 +135,10 @@ pub fn run(
         ))),
         other => other.into(),
     })?;
-    if let Some(why) = reader.backbone.why_no_subset().filter(|_| flags.stability) {
-        return Err(Usage(format!("--stability: {why}; choose `--mae-order kept`")).into());
+    let of_patches = [("--stability", flags.stability), ("--masks", flags.masks.is_some())];
+    let asked = of_patches.into_iter().find(|(_, asked)| *asked);
+    if let Some((why, (flag, _))) = reader.backbone.why_no_subset().zip(asked) {
+        return Err(Usage(format!("{flag}: {why}; choose `--mae-order kept`")).into());
     }
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
     leave_out_unchanged(&mut spec.probes, reporter)?;
