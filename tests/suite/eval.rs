@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::run::{
-    assert_ends, backbone, column, done, entries, inspect, json, lines, program, run, succeeds,
+    assert_ends, backbone, column, done, entries, inspect, json, lines, program, root, run, succeeds,
 };
 
 const TRAIN: u64 = 24;
@@ -504,6 +504,19 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     ] {
         assert_ends(desk.eval_run().args(["--seed", "3"]).args(more), 2, &[said]);
     }
+}
+
+#[test]
+fn shuffled_tokens_have_no_regions() {
+    let (cache, demo) = (TempDir::new().expect("a folder"), root().join("assets/demo"));
+    let of_regions = |order: &str| {
+        let mut eval = program();
+        eval.args(["eval", "--device", "cpu", "--mae-order", order]).arg("--cache").arg(cache.path());
+        eval.arg("--backbone").arg(demo.join("mae")).arg("--data").arg(demo.join("scenes"));
+        let (stdout, stderr) = succeeds(eval.arg("--probe").arg(demo.join("probes/mae/gap.safetensors")));
+        (stdout.contains("with a known object"), stderr.contains("left out: regions"))
+    };
+    assert_eq!((of_regions("kept"), of_regions("shuffled")), ((true, false), (false, true)));
 }
 
 #[test]

@@ -36,6 +36,7 @@ use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::jobs::train::readable;
 use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::app::user_error::{Usage, lines};
+use crate::model::backbone::order::MaeOrder;
 use crate::model::data::token_cache::image_digests;
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
@@ -125,7 +126,11 @@ impl Eval<'_> {
         let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
         let own_samples: Vec<Option<usize>> = samples.iter().enumerate().map(read).collect();
-        let from = RegionSource::new(flags.masks.clone());
+        let mut from = RegionSource::new(flags.masks.clone());
+        if options.tokens.token_spec.mae_order != MaeOrder::Kept && from.of_dataset(dataset)?.is_some() {
+            reporter.warn("left out: regions, as shuffled tokens lie in no known patch".to_owned());
+            from = RegionSource::Nowhere;
+        }
         let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
         let images = (dataset, &own_samples[..]);
         let regions = of_samples(engine, (&from, true), images, &preprocessor, cache.grid(), reporter)?;
