@@ -414,7 +414,11 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
         let path = demo.join("probes/mae/raster.safetensors");
         desk.job(Request::Compute(JobId(job + 1), Compute::OpenProbe { entry: ProbeId(1), path }));
         job += 3;
-        seen(&desk.job(look(job - 1, &fixture("images/one.png"), 1))).expect("a trace").logits.clone()
+        let image = demo.join("scenes/val/disc-dots/00002.png");
+        let trace = seen(&desk.job(look(job - 1, &image, 1))).expect("a trace");
+        // Tokens that are shuffled lie nowhere that a mask could say.
+        assert_eq!(trace.regions.is_some(), mae_order == MaeOrder::Kept);
+        trace.logits.clone()
     };
     let (mut desk, mut other) = (Desk::new(WorkerEnv::default()), Desk::new(WorkerEnv::default()));
     let kept = read(&mut desk, MaeOrder::Kept);

@@ -11,7 +11,7 @@ use super::stored::{self, digest};
 use crate::app::format::counted;
 use crate::app::jobs::engine::{Engine, LoadedBackbone};
 use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
-use crate::app::jobs::regions::of_samples;
+use crate::app::jobs::regions::{RegionSource, of_samples};
 use crate::app::jobs::{BackboneId, JobError, Reporter, Unit};
 use crate::app::user_error::UserError;
 use crate::model::annotations::RegionSet;
@@ -113,12 +113,16 @@ impl SplitTokens {
         (cache, tokens): (TokenCache, Option<String>),
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
-        let preprocessor = engine.backbone(self.backbone)?.reader.preprocessor.clone();
+        let reader = &engine.backbone(self.backbone)?.reader;
+        let preprocessor = reader.preprocessor.clone();
+        // Shuffled tokens lie in no known patch.
+        let is_shuffled = reader.backbone.why_no_subset().is_some();
         let read = |(sample, place): (&usize, &usize)| cache.readable(*place).then_some(*sample);
         let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(&self.places).map(read).collect();
         let images = (&*spec.part.dataset, &samples[..]);
         // Warnings of what is stored were given when it was computed.
-        let from = (&spec.regions, !spec.subjects.is_empty());
+        let of = if is_shuffled { &RegionSource::Nowhere } else { &spec.regions };
+        let from = (of, !spec.subjects.is_empty());
         let regions = of_samples(engine, from, images, &preprocessor, cache.grid(), reporter)?;
         let digests = tokens.zip(digest(&regions.of)).map(<[String; 2]>::from);
         self.loaded = Some(Loaded { cache, regions, digests });
