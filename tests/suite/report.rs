@@ -614,6 +614,23 @@ fn the_table_of_orders_is_of_seeds_that_know_the_same_images() {
     assert_eq!(row.cells[1..3], [Cell::number(1.0, 0), Cell::number(60.0, 1)]);
 }
 
+/// The notes on a run count all of its seeds, of which some may have been added since.
+#[test]
+fn tables_of_evaluations_say_which_heads_have_fewer_seeds_than_the_run() {
+    let (_folder, [mut source]) = main_source();
+    let says = |id: &str, source: &Source| {
+        let table = build(id, std::slice::from_ref(source)).remove(0);
+        table.notes.iter().any(|note| note.starts_with("Fewer seeds") && note.contains("Sinkhorn (1 of 2)"))
+    };
+    let ids = ["main", "order", "scramble", "diagnostics", "regions"];
+    assert!(ids.iter().all(|id| !says(id, &source)));
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    probes.retain(|probe| probe.head != "sinkhorn" || probe.seed == 0);
+    for id in ids {
+        assert!(says(id, &source), "{id}");
+    }
+}
+
 #[test]
 fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::{Source, tiers, title};
 use crate::app::jobs::history::TrainHistory;
-use crate::model::train::run::{Variant, variant_name};
+use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
 
 /// How layers and rates are chosen.
@@ -86,12 +86,13 @@ fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
     grid.cells.iter().flatten().map(|cell| &*cell.name).filter(move |name| Some(*name) != chosen)
 }
 
-/// What evaluations `found` of each variant, points of a sweep too, by tier, and a note on what was chosen among them: of a head at
-/// several layers or rates the chosen variant alone, but all that have something where the chosen one has not.
+/// What evaluations `found` of each variant, one per seed, points of a sweep too, by tier, and notes on variants with fewer seeds than
+/// were trained and on what was chosen among them: of a head at several layers or rates the chosen variant alone, but all that have
+/// something where the chosen one has not.
 pub(super) fn of_evaluated<'a, T>(
     source: &'a Source,
     found: impl Fn(&'a Source, &'a Variant) -> Vec<T>,
-) -> (Vec<(&'a Variant, Vec<T>)>, Option<String>) {
+) -> (Vec<(&'a Variant, Vec<T>)>, Vec<String>) {
     let variants = tiers::sorted(source.run.manifest.heads.iter()).into_iter();
     let mut all: Vec<(&Variant, Vec<T>)> = variants
         .map(|variant| (variant, found(source, variant)))
@@ -101,8 +102,23 @@ pub(super) fn of_evaluated<'a, T>(
     let has_chosen = |grid: &&RateGrid| chosen_name(grid).is_some_and(|name| names.contains(name));
     let passed_over: HashSet<&str> = source.grids().iter().filter(has_chosen).flat_map(others).collect();
     all.retain(|(variant, _)| !passed_over.contains(&*variant.name));
-    let note = choice_note(source, all.iter().map(|(variant, _)| *variant));
-    (all, note)
+    let fewer = fewer_seeds_note(source, all.iter().map(|(variant, own)| (*variant, own.len())));
+    let choice = choice_note(source, all.iter().map(|(variant, _)| *variant));
+    (all, fewer.into_iter().chain(choice).collect())
+}
+
+/// Which variants were `evaluated` with fewer seeds than were trained: the notes on a run count all of its seeds.
+pub(super) fn fewer_seeds_note<'a>(
+    source: &Source,
+    evaluated: impl IntoIterator<Item = (&'a Variant, usize)>,
+) -> Option<String> {
+    let fewer = evaluated.into_iter().filter_map(|(variant, seeds)| {
+        let trained = source.accuracies(&variant.name, ProbeCheckpoint::Best).len();
+        (0 < seeds && seeds < trained).then(|| format!("{} ({seeds} of {trained})", title(variant)))
+    });
+    let fewer = fewer.collect::<Vec<_>>().join(", ");
+    (!fewer.is_empty())
+        .then(|| format!("Fewer seeds were evaluated by `ssmprobe eval` than trained: {fewer}"))
 }
 
 /// How layers and rates were chosen, and which, for a table of these variants.

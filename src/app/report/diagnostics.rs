@@ -18,8 +18,8 @@ const DIGITS: usize = 3;
 
 /// One table per run with evaluated probes that have a router.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, choice) = of_evaluated(source, rows);
-    let rows = evaluated.into_iter().flat_map(|(_, rows)| rows).collect();
+    let (evaluated, seeds_and_choice) = of_evaluated(source, diagnostics);
+    let rows = evaluated.iter().flat_map(|(variant, seeds)| rows(variant, seeds)).collect();
     let mut columns = vec![Column::shared("Router"), Column::words("Scores")];
     columns.extend(MEASURES.iter().map(|measure| Column::numbers(measure.label)));
     let mut table = source.table("diagnostics", "Diagnostics of routers", columns, rows);
@@ -48,7 +48,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
              were evaluated by an earlier version; run `ssmprobe eval` again for those of the mean; {caveat}"
         ));
     }
-    table.notes.extend(notes.into_iter().chain(choice));
+    table.notes.extend(notes.into_iter().chain(seeds_and_choice));
     vec![table]
 }
 
@@ -56,16 +56,14 @@ fn label(name: &str) -> &'static str {
     MEASURES.iter().find(|measure| measure.name == name).map_or("", |measure| measure.label)
 }
 
+/// The diagnostics of the probes at the best epoch, one per seed.
+fn diagnostics<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<Measured>> {
+    let all = source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.diagnostics);
+    all.filter(|diagnostics| !diagnostics.is_empty()).collect()
+}
+
 /// The rows of one router: its own values, then those of untrained scorers and the null bands.
-fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
-    let seeds: Vec<&Vec<Measured>> = source
-        .evaluated(&variant.name)
-        .map(|evaluated| &evaluated.metrics.diagnostics)
-        .filter(|diagnostics| !diagnostics.is_empty())
-        .collect();
-    if seeds.is_empty() {
-        return Vec::new();
-    }
+fn rows(variant: &Variant, seeds: &[&Vec<Measured>]) -> Vec<Row> {
     let values = |name: &str, value: &dyn Fn(&Measured) -> f64| -> Vec<f64> {
         let of_seed = |seed: &&Vec<Measured>| seed.iter().find(|one| one.name == name).map(value);
         seeds.iter().filter_map(of_seed).collect()

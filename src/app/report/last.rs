@@ -8,26 +8,27 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--keep-last`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, choice) = of_evaluated(source, rows_of);
+    let (evaluated, notes) = of_evaluated(source, kept);
     let mut rows: Vec<Row> = Vec::new();
-    evaluated.into_iter().for_each(|(_, own)| push_group(&mut rows, own));
+    evaluated.iter().for_each(|(variant, seeds)| push_group(&mut rows, rows_of(variant, seeds)));
     let mut columns = vec![Column::shared("Method"), Column::numbers("Tokens kept")];
     columns.extend(Column::changes());
     let note = "Everything read before the last tokens is dropped, as if the memory were still empty there; nothing \
                 was retrained. Best epoch's probes; means and standard deviations over seeds. In a head with several \
                 sweeps, each keeps its own last tokens";
     let mut table = source.table("last", "Only the last tokens read", columns, rows).with_note(note);
-    table.notes.extend(choice);
+    table.notes.extend(notes);
     vec![table]
 }
 
+/// Accuracy of the whole reading, and results by number of kept tokens, of the probes at the best epoch, one per seed.
+fn kept<'a>(source: &'a Source, variant: &Variant) -> Vec<(f64, &'a Vec<LastTokens>)> {
+    let all = source.evaluated(&variant.name).map(|probe| (probe.metrics.accuracy, &probe.metrics.last));
+    all.filter(|(_, kept)| !kept.is_empty()).collect()
+}
+
 /// The rows of one variant, one per number of kept tokens.
-fn rows_of(source: &Source, variant: &Variant) -> Vec<Row> {
-    let seeds: Vec<(f64, &Vec<LastTokens>)> = source
-        .evaluated(&variant.name)
-        .map(|probe| (probe.metrics.accuracy, &probe.metrics.last))
-        .filter(|(_, kept)| !kept.is_empty())
-        .collect();
+fn rows_of(variant: &Variant, seeds: &[(f64, &Vec<LastTokens>)]) -> Vec<Row> {
     let mut counts: Vec<usize> =
         seeds.iter().flat_map(|(_, kept)| kept.iter().map(|kept| kept.tokens)).collect();
     counts.sort_unstable();

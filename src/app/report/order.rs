@@ -11,7 +11,7 @@ use crate::model::train::run::Variant;
 
 /// One table per run whose evaluation has an order test.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (tested, choice) = of_evaluated(source, order_tests);
+    let (tested, notes) = of_evaluated(source, order_tests);
     let shares: Vec<CrossedMean> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
     let corrected = holm(&shares.iter().map(|share| share.p_above(SIGNIFICANT)).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
@@ -31,7 +31,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 that of the tokens as a bag, plus the contribution of raster order or the scan, plus that of routing; \
                 means over seeds and images";
     let mut table = source.table("order", "Does the order matter", columns, rows.collect()).with_note(note);
-    table.notes.extend(choice);
+    table.notes.extend(notes);
     vec![table]
 }
 

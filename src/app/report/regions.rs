@@ -10,7 +10,7 @@ use crate::model::train::run::Variant;
 
 /// The tables of a run whose evaluation includes regions.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, choice) = of_evaluated(source, summaries);
+    let (evaluated, notes) = of_evaluated(source, summaries);
     let mut rows = Vec::new();
     for (variant, seeds) in &evaluated {
         let means = |at| seeds.iter().map(|seed| &seed.regions[at]).collect::<Vec<&RegionMeans>>();
@@ -28,7 +28,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 Weight: 1 is an even share. Evidence: for an image's true class. AUC over tokens, the region's against \
                 all others";
     let mut table = source.table("regions", "How regions are read", columns, rows).with_note(note);
-    table.notes.extend(choice);
+    table.notes.extend(notes);
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
     std::iter::once(table).chain(precedences).collect()
 }

@@ -9,21 +9,25 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--ablations`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, choice) = of_evaluated(source, rows);
-    let rows = evaluated.into_iter().flat_map(|(_, rows)| rows).collect();
+    let (evaluated, notes) = of_evaluated(source, ablations);
+    let rows = evaluated.iter().flat_map(|(variant, seeds)| rows(variant, seeds)).collect();
     let mut columns = vec![Column::shared("Method"), Column::words("Configuration")];
     columns.extend(Column::changes());
     let note = "At evaluation only: nothing was retrained, so a drop shows what the trained probe relies on. Best \
                 epoch's probes; one random permutation per image";
     let mut table = source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note);
-    table.notes.extend(choice);
+    table.notes.extend(notes);
     vec![table]
 }
 
-/// The rows of one variant, one per ablation; none if only the normal order was evaluated.
-fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
-    let seeds: Vec<&Vec<Outcome>> =
-        source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations).collect();
+/// The ablations of the probes at the best epoch, one per seed; only seeds with more than the normal order.
+fn ablations<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<Outcome>> {
+    let all = source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations);
+    all.filter(|outcomes| outcomes.len() > 1).collect()
+}
+
+/// The rows of one variant, one per ablation.
+fn rows(variant: &Variant, seeds: &[&Vec<Outcome>]) -> Vec<Row> {
     let values = |ablation: Ablation, value: &dyn Fn(&Outcome, &Outcome) -> f64| {
         let pairs = seeds.iter().filter_map(|outcomes| {
             Some((outcomes.iter().find(|o| o.ablation == ablation)?, outcomes.first()?))
@@ -32,9 +36,6 @@ fn rows(source: &Source, variant: &Variant) -> Vec<Row> {
     };
     let evaluated: Vec<Ablation> =
         Ablation::ALL.into_iter().filter(|&a| !values(a, &|_, _| 0.0).is_empty()).collect();
-    if evaluated.len() < 2 {
-        return Vec::new();
-    }
     let row = |(index, &ablation): (usize, &Ablation)| {
         let is_normal = index == 0;
         let change = |value: &dyn Fn(&Outcome, &Outcome) -> f64, digits| match is_normal {

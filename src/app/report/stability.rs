@@ -10,11 +10,11 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--stability`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, choice) = of_evaluated(source, |source, variant| {
-        COLUMNS.into_iter().filter_map(|(_, name)| row(source, variant, name)).collect()
-    });
+    let (evaluated, notes) = of_evaluated(source, summaries);
     let mut rows: Vec<Row> = Vec::new();
-    evaluated.into_iter().for_each(|(_, own)| push_group(&mut rows, own));
+    for (variant, seeds) in &evaluated {
+        push_group(&mut rows, COLUMNS.into_iter().filter_map(|(_, name)| row(variant, seeds, name)));
+    }
     let mut columns = vec![Column::shared("Method"), Column::words("Change"), Column::numbers("Tau")];
     columns.extend(Column::group("Of one seed", ["spread over images", "images"]));
     columns.extend(Column::group("Random orders", ["5 %", "95 %"]));
@@ -23,15 +23,20 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 standard deviation over seeds; other seeds have none, as each of their taus is of two seeds. Spread: \
                 standard deviation over images, mean over seeds. Random orders: of a single pair";
     let mut table = source.table("stability", "Stability of orders", columns, rows).with_note(note);
-    table.notes.extend(choice);
+    table.notes.extend(notes);
     vec![table]
 }
 
+/// The stabilities of the probes at the best epoch, one per seed.
+fn summaries<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<StabilitySummary>> {
+    let all = source.evaluated(&variant.name).map(|probe| &probe.metrics.stability);
+    all.filter(|kinds| !kinds.is_empty()).collect()
+}
+
 /// The row of the change `name` of one variant; `None` if it was not evaluated.
-fn row(source: &Source, variant: &Variant, name: &str) -> Option<Row> {
-    let probes = source.evaluated(&variant.name);
-    let seeds: Vec<&StabilitySummary> =
-        probes.filter_map(|probe| probe.metrics.stability.iter().find(|kind| kind.name == name)).collect();
+fn row(variant: &Variant, seeds: &[&Vec<StabilitySummary>], name: &str) -> Option<Row> {
+    let seeds = seeds.iter().filter_map(|kinds| kinds.iter().find(|kind| kind.name == name));
+    let seeds: Vec<&StabilitySummary> = seeds.collect();
     let first = seeds.first()?;
     let mean = |value: &dyn Fn(&StabilitySummary) -> Option<f64>| {
         seeds.iter().map(|seed| value(seed)).collect::<Option<Vec<f64>>>().and_then(stats::mean)
