@@ -1199,6 +1199,39 @@ fn what_was_found_of_another_file_is_left_out() {
 }
 
 #[test]
+fn the_figure_of_settings_has_no_coverage_of_another_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = ["sinkhorn[iterations=5]", "sinkhorn[iterations=20]"];
+    let run = run(folder.path(), manifest("mae", "birds", &heads, 1, Selection::Test), |_, _| 10);
+    let probe = |head: &str| ProbeMetrics {
+        head: head.to_owned(),
+        seed: 0,
+        which: "best".to_owned(),
+        file: Some(sha256::of_bytes(head.as_bytes())),
+        draws: Some(0),
+        metrics: Metrics { diagnostics: measured(0.0), ..Metrics::default() },
+    };
+    RunMetrics { probes: heads.map(probe).into(), anchors: Vec::new() }.write(&run).unwrap();
+    let rows = || {
+        let out = folder.path().join("settings.csv");
+        done(
+            program()
+                .arg("figures")
+                .arg("--run")
+                .arg(folder.path())
+                .args(["--figure", "settings", "--out"])
+                .arg(&out),
+        );
+        let text = std::fs::read_to_string(out).unwrap();
+        text.lines().filter(|line| line.starts_with("sinkhorn")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    heads.iter().for_each(|head| std::fs::write(run.probe(head, 0, ProbeCheckpoint::Best), head).unwrap());
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,0.5"]);
+    std::fs::write(run.probe(heads[1], 0, ProbeCheckpoint::Best), "trained on").unwrap();
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,"]);
+}
+
+#[test]
 fn evaluations_at_once_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let source = main_run(folder.path());

@@ -45,6 +45,13 @@ pub struct ProbeMetrics {
 }
 
 impl ProbeMetrics {
+    /// Whether the probe's file has changed since.
+    pub fn is_stale(&self, run: &Run) -> bool {
+        let Some(asked) = &self.file else { return false };
+        let now = ProbeCheckpoint::find(&self.which).map(|which| run.probe_path(&self.head, self.seed, which));
+        now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
+    }
+
     /// Keeps what an `old` evaluation of the same probe measured and this one did not, where both are of the same file,
     /// draws and number of images.
     fn keep_from(&mut self, old: Self) {
@@ -103,13 +110,7 @@ impl RunMetrics {
 
     /// Removes probes whose file has changed since; returns a note on each.
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
-        let is_stale = |probe: &ProbeMetrics| {
-            let Some(asked) = &probe.file else { return false };
-            let now = ProbeCheckpoint::find(&probe.which)
-                .map(|which| run.probe_path(&probe.head, probe.seed, which));
-            now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
-        };
-        let stale = self.probes.extract_if(.., |probe| is_stale(probe));
+        let stale = self.probes.extract_if(.., |probe| probe.is_stale(run));
         stale.map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
     }
 

@@ -77,9 +77,11 @@ impl Figures {
 
 /// The rank coverage of a variant over the test images, as the mean of its best-epoch probes; `None` if not evaluated.
 fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
-    let metrics = run_metrics::read(&Run::open(&run.about.folder).ok()?).ok()??;
+    let run = Run::open(&run.about.folder).ok()?;
+    let metrics = run_metrics::read(&run).ok()??;
     let best = ProbeCheckpoint::Best.name();
     let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == best);
+    let own = own.filter(|probe| !probe.is_stale(&run));
     let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
