@@ -38,7 +38,8 @@ pub struct Report {
     #[arg(long, value_name = "TABLE", value_delimiter = ',',
           value_parser = one_of(TABLES.iter().map(|kind| kind.id), |id| id))]
     table: Vec<&'static str>,
-    /// Head that the tables `paired` and `causal` compare the others with [default: sinkhorn, else the best].
+    /// Head that the tables `paired` and `causal` compare the others with [default: sinkhorn, else the
+    /// best in `paired` and the first in `causal`].
     #[arg(long, value_name = "HEAD")]
     against: Option<String>,
     /// Test in the table `paired` whether heads differ by less than this many points of accuracy.
