@@ -629,6 +629,8 @@ fn a_report_counts_finds_twins_and_broken_files() {
     // `Check::Bytes` reads no pixels: the truncated file begins as an image does.
     let bytes = describe(&data, Check::Bytes, &go);
     assert_eq!(bytes.unreadable.len(), 1);
+    let said = "checked by their first bytes (`--check pixels` decodes them): 8, 1 unreadable, 1 in both";
+    assert!(text.contains("images checked: 8") && bytes.to_string().contains(said), "{bytes}");
     let [(train, test)] = bytes.shared[..] else { panic!("{:?}", bytes.shared) };
     assert!(data.samples[train].source.name().ends_with("3.png"));
     assert!(data.samples[test].source.name().ends_with("twin.png"));

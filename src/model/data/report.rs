@@ -48,6 +48,8 @@ pub struct Report {
     pub shared: Vec<(usize, usize)>,
     /// Number of images checked: fewer than there are if it was stopped.
     pub checked: usize,
+    /// How thoroughly.
+    pub check: Check,
     /// The dataset's own [notes](Dataset::notes).
     pub notes: Vec<String>,
 }
@@ -107,6 +109,7 @@ pub fn describe(
         unreadable,
         shared,
         checked: checks.iter().flatten().count(),
+        check,
         notes: dataset.notes.clone(),
     }
 }
@@ -141,9 +144,15 @@ impl fmt::Display for Report {
             writeln!(f, "files that are not {FORMAT_NAMES} were left out: {}", self.skipped)?;
         }
         if self.checked > 0 {
+            // A file may begin as an image does and be cut off.
+            let how = if self.check == Check::Pixels {
+                ""
+            } else {
+                " by their first bytes (`--check pixels` decodes them)"
+            };
             writeln!(
                 f,
-                "images checked: {}, {} unreadable, {} in both the training and the held-out part",
+                "images checked{how}: {}, {} unreadable, {} in both the training and the held-out part",
                 self.checked,
                 self.unreadable.len(),
                 self.shared.len()
