@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Pos2, Rect, Response, Tooltip, Ui, Vec2};
+use egui::{Popup, Pos2, Rect, Response, Tooltip, Ui, Vec2};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use super::{PanelContext, placeholder};
@@ -146,9 +146,10 @@ const GAP_PX: f32 = 16.0;
 /// The size of its text.
 const SIZE: f32 = 13.5;
 
-/// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers.
+/// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers. It would
+/// lie over the figure's menu, which opens at the pointer too.
 fn show_readout(response: &Response, readout: &Readout) {
-    if readout.is_empty() || !response.hovered() {
+    if readout.is_empty() || !response.hovered() || Popup::is_any_open(&response.ctx) {
         return;
     }
     Tooltip::for_widget(response).at_pointer().gap(16.0).width(READOUT_PX).show(|ui| {
@@ -213,6 +214,28 @@ mod tests {
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
+    use crate::app::window::widgets::context_menu;
+
+    #[test]
+    fn a_readout_gives_way_to_the_menu_of_its_figure() {
+        let show = |ui: &mut Ui| {
+            let figure = ui.allocate_response(Vec2::new(300.0, 200.0), egui::Sense::click());
+            show_readout(&figure, &Readout::titled("Token 3"));
+            context_menu(&figure, |ui| drop(ui.button("Export…")));
+        };
+        let mut harness =
+            Harness::builder().with_size(Vec2::new(640.0, 400.0)).with_max_steps(30).build_ui(show);
+        let pos = Pos2::new(100.0, 100.0);
+        harness.hover_at(pos);
+        harness.run();
+        assert!(harness.query_by_label("Token 3").is_some());
+        for pressed in [true, false] {
+            let (button, modifiers) = (egui::PointerButton::Secondary, egui::Modifiers::NONE);
+            harness.event(egui::Event::PointerButton { pos, button, pressed, modifiers });
+        }
+        harness.run();
+        assert!(harness.query_by_label("Export…").is_some() && harness.query_by_label("Token 3").is_none());
+    }
 
     #[test]
     fn numbers_of_a_readout_lie_beside_their_names_in_lines_of_one_height() {
