@@ -1,7 +1,7 @@
 //! The line above the panes: the image, the probe, its reading order and the class evidence is for.
 
 use eframe::egui;
-use egui::{ComboBox, Response, Ui};
+use egui::{ComboBox, Response, Role, Ui, WidgetInfo};
 
 use super::{MainWindow, widgets};
 use crate::app::format::count;
@@ -94,7 +94,7 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
         None => image.name(),
     };
-    widgets::label_within(ui, name, 190.0 * room.share).on_hover_text(image.place.to_string());
+    name_within(ui, &name, 190.0 * room.share).on_hover_text(image.place.to_string());
     if let Some(class) = cx.state.library.true_class(image) {
         ui.weak("·");
         widgets::label_within(ui, class, 110.0 * room.share).on_hover_text(format!("True class: {class}"));
@@ -105,6 +105,13 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         None => ui.weak(format!("– of {all}")).on_hover_text("The gallery's filter hides this image"),
     };
     finding(ui, cx, image, room);
+}
+
+/// A name of a file that is not wider than `room`: cut in the middle, as those of a dataset often differ at their end alone.
+fn name_within(ui: &mut Ui, name: &str, room: f32) -> Response {
+    let label = ui.label(font::fit_middle(name, 13.5, room));
+    label.widget_info(|| WidgetInfo::labeled(Role::Label, true, name));
+    label
 }
 
 /// The star of the current image, and the latest finding of it.
@@ -246,7 +253,22 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
     use super::*;
+
+    #[test]
+    fn a_long_name_keeps_its_end_and_is_whole_for_screen_readers() {
+        let name = "ILSVRC2012_val_00037861.JPEG";
+        let harness = Harness::new_ui(|ui| drop(name_within(ui, name, 120.0)));
+        assert!(harness.get_by_label(name).rect().width() < 125.0);
+        let painted = harness.output().shapes.iter().find_map(|clipped| match &clipped.shape {
+            egui::Shape::Text(text) => Some(text.galley.text()),
+            _ => None,
+        });
+        assert!(painted.is_some_and(|text| text.contains('…') && text.ends_with("JPEG")), "{painted:?}");
+    }
 
     #[test]
     fn choices_on_a_line_of_their_own_take_all_of_it() {

@@ -8,7 +8,7 @@ use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
 use crate::app::window::widgets::{at_right, field, follow_focus};
-use crate::viz::draw::color32;
+use crate::viz::draw::{color32, font};
 use crate::viz::figures::dataset::folded;
 use crate::viz::{Info, TabGroup};
 
@@ -110,8 +110,8 @@ impl Findings {
             frame.show(ui, |ui| {
                 ui.set_width(ui.available_width());
                 ui.spacing_mut().item_spacing.y = 2.0;
-                let title = RichText::new(format!("{}  {name}", at + 1)).strong();
-                ui.add(egui::Label::new(title).truncate().selectable(false));
+                let title = font::fit_middle(&format!("{}  {name}", at + 1), 13.5, ui.available_width());
+                ui.add(egui::Label::new(RichText::new(title).strong()).truncate().selectable(false));
                 let probes: Vec<String> = finding.probes().into_iter().collect();
                 if !probes.is_empty() {
                     let probes = RichText::new(probes.join(", ")).small().weak();
