@@ -117,7 +117,8 @@ fn name_within(ui: &mut Ui, name: &str, room: f32) -> Response {
 /// The star of the current image, and the latest finding of it.
 fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
     let star = widgets::star(ui, cx.state.findings.is_starred(image), "Star this image");
-    if star.on_hover_text(Action::StarImage.tooltip()).clicked() {
+    let about = format!("{}\n{}", Action::StarImage.keyed(), Action::StarImage.tooltip());
+    if star.on_hover_text(about).clicked() {
         cx.choose(Action::StarImage);
     }
     let Some((id, finding)) = cx.state.findings.of_image(image).last() else {
