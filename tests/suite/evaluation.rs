@@ -40,7 +40,7 @@ use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::heads::untrained;
-use crate::pictures::small;
+use crate::pictures::{painted, small};
 use crate::run::{assert_ends, done, fixture, program, root};
 use crate::similarity;
 use crate::state;
@@ -793,6 +793,26 @@ fn in_a_small_window_the_tab_of_the_page_is_in_sight_and_what_is_over_a_figure_s
     let jobs = window.harness.query_all_by_label("Jobs and log").map(|node| node.rect().top());
     let top = jobs.fold(f32::INFINITY, f32::min);
     assert!(top > 190.0, "the jobs begin at {top}, and leave the panes no room");
+}
+
+#[test]
+fn the_head_of_a_column_has_a_line_for_its_accuracy_once_there_is_one() {
+    let height = |window: &mut Window| {
+        window.show("compare");
+        let texts = painted(window.harness.output());
+        let top = |word: &str| {
+            let found = texts.iter().filter(|(text, ..)| text == word).map(|(.., whole)| whole.top());
+            found.fold(f32::INFINITY, f32::min)
+        };
+        top("Model input") - top("Pin")
+    };
+    let (mut window, part) = (Window::ready(), part());
+    let bare = height(&mut window);
+    opened(&mut window, &part);
+    assert!((height(&mut window) - bare).abs() < 1.0, "no gap while nothing is evaluated");
+    window.harness.state_mut().dispatch(Command::Evaluate { all: false });
+    evaluated(&mut window, &part);
+    assert!(height(&mut window) > bare + 10.0);
 }
 
 #[test]

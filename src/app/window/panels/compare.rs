@@ -95,7 +95,8 @@ impl Panel for Compare {
                 });
             }
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
-            let head_height = HEAD_PX + if cx.state.dataset().is_some() { LINE_PX } else { 0.0 };
+            let evaluated = columns.iter().any(|id| accuracy(cx, *id).is_some());
+            let head_height = HEAD_PX + if evaluated { LINE_PX } else { 0.0 };
             let size = Vec2::new(width, head_height);
             row(ui, &columns, "head", size, |ui, id| column_head(ui, cx, id, width));
             let rows = &cx.state.views.rows;
