@@ -175,7 +175,7 @@ mod tests {
     fn every_colour_of_words_is_read_on_its_ground() {
         assert!((Color::hex(0).contrast(Color::hex(0xff_ff_ff)) - 21.0).abs() < 1e-3);
         for theme in [Theme::light(), Theme::dark()] {
-            let words = [theme.series(2), theme.pinned()].map(|color| theme.legible(color));
+            let words = [theme.series(2), theme.pinned(), theme.series(4)].map(|color| theme.legible(color));
             for color in words.into_iter().chain([theme.accent(), theme.ink, theme.axis, theme.muted]) {
                 let contrast = color.contrast(theme.ground);
                 assert!(contrast >= 4.5, "{color:?} has a contrast of only {contrast} with the ground");

@@ -82,7 +82,9 @@ fn status(
     let (fine, muted) = (color32(style::fine(cx.theme)), color32(cx.theme.muted));
     match (&run.phase, active) {
         (Phase::Running, Some(active)) if cancelling(cx, active) => ("Stopping after this step", muted),
-        (Phase::Running, Some(ActiveRun { paused: true, .. })) => ("Paused", color32(cx.theme.series(4))),
+        (Phase::Running, Some(ActiveRun { paused: true, .. })) => {
+            ("Paused", color32(cx.theme.legible(cx.theme.series(4))))
+        }
         (Phase::Running, Some(ActiveRun { pausing: true, .. })) => ("Pausing after this step", muted),
         (Phase::Running, _) => ("Running", fine),
         (Phase::Open { .. }, _) if run.tasks.as_ref().is_some_and(Tasks::are_active) => ("In tasks", fine),
