@@ -76,6 +76,7 @@ impl ConnectDialog {
             let row = |ui: &mut Ui, text: &str, about: &str| {
                 ui.add(Button::new(text).frame_when_inactive(false)).on_hover_text(about).clicked()
             };
+            ui.weak("On this machine");
             let now = state.connection.host();
             if now.is_some() && row(ui, "This program", "Compute here again") {
                 answer = Answer::Given(None);
