@@ -99,10 +99,12 @@ impl Strip {
         if self.is_difference { "Δ value" } else { "Value" }
     }
 
-    /// A band as text: with the decimals of the value, or with its own where those would make both ends equal.
+    /// A band as text: with the decimals of the value, or with its own where it begins below zero, which the value may be near, and
+    /// where those of the value would make both ends equal.
     pub fn range(&self, band: Option<(f64, f64)>) -> String {
         let Some((lo, hi)) = band else { return "–".to_owned() };
-        let [mut low, mut high] = [lo, hi].map(|end| number_like(end, self.diagnostic.value));
+        let like = if lo < 0.0 { lo.abs().max(hi) } else { self.diagnostic.value };
+        let [mut low, mut high] = [lo, hi].map(|end| number_like(end, like));
         if low == high && lo != hi {
             [low, high] = [lo, hi].map(number);
         }
@@ -155,6 +157,11 @@ mod tests {
         };
         let tau = Strip::new("kendall_tau", &d).expect("a number");
         assert_eq!((tau.verdict(), tau.range(tau.band())), ("within", "−0.460 to 0.480".to_owned()));
+        let near = Strip::new("kendall_tau", &Diagnostic { value: 0.0351, ..d }).expect("a number");
+        assert_eq!(
+            (near.value(), near.range(near.band())),
+            ("0.0351".to_owned(), "−0.460 to 0.480".to_owned())
+        );
         assert!(!readout(&tau).lines.iter().any(|(name, _)| name.starts_with("Chance")));
         let coverage = Strip::new("rank_coverage", &d).expect("a number");
         assert_eq!((coverage.verdict(), coverage.diagnostic.null.is_some()), ("above", true));
