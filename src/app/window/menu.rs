@@ -167,6 +167,7 @@ fn panes(window: &mut MainWindow, ui: &mut Ui) {
     ui.separator();
     ui.checkbox(&mut window.findings, "Findings").on_hover_text("In place of the library");
     ui.checkbox(&mut window.jobs, "Jobs and log");
+    ui.separator();
 }
 
 /// The choice of theme: light, dark, or the system's.
