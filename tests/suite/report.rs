@@ -1225,9 +1225,11 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
         let text = std::fs::read_to_string(out).unwrap();
         text.lines().filter(|line| line.starts_with("sinkhorn")).map(str::to_owned).collect::<Vec<_>>()
     };
-    heads.iter().for_each(|head| std::fs::write(run.probe(head, 0, ProbeCheckpoint::Best), head).unwrap());
+    heads
+        .iter()
+        .for_each(|head| std::fs::write(run.probe_path(head, 0, ProbeCheckpoint::Best), head).unwrap());
     assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,0.5"]);
-    std::fs::write(run.probe(heads[1], 0, ProbeCheckpoint::Best), "trained on").unwrap();
+    std::fs::write(run.probe_path(heads[1], 0, ProbeCheckpoint::Best), "trained on").unwrap();
     assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,"]);
 }
 

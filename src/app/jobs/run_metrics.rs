@@ -48,7 +48,8 @@ impl ProbeMetrics {
     /// Whether the probe's file has changed since.
     pub fn is_stale(&self, run: &Run) -> bool {
         let Some(asked) = &self.file else { return false };
-        let now = ProbeCheckpoint::find(&self.which).map(|which| run.probe_path(&self.head, self.seed, which));
+        let now =
+            ProbeCheckpoint::find(&self.which).map(|which| run.probe_path(&self.head, self.seed, which));
         now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
     }
 

@@ -42,7 +42,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     table.notes.extend(any_marked.then(|| NOT_IN_PAPER_NOTE.to_owned()));
     table.notes.extend(choice_note(source, source.reported()));
     table.notes.extend(localization_note(source, &variants));
-    let found = |name: &str| source.evaluated(name).filter(|probe| probe.metrics.localization.is_some()).count();
+    let found =
+        |name: &str| source.evaluated(name).filter(|probe| probe.metrics.localization.is_some()).count();
     table.notes.extend(fewer_seeds_note(source, variants.iter().map(|own| (*own, found(&own.name)))));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
