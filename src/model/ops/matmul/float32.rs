@@ -29,8 +29,8 @@ type Operands = (CubeTensor, CubeTensor, CubeTensor);
 
 /// `left right`, contiguous, by the kernel that autotuning found to be the fastest for shapes of this kind.
 pub(super) fn multiply(left: CubeTensor, right: CubeTensor) -> CubeTensor {
-    // All shapes of one key use the kernel that was chosen for the first of them, so it has to support them all: those that `tiled`
-    // does not support have a tuner of their own.
+    // All shapes of one key use the kernel that was chosen for the first of them, so it has to support them all: shapes that
+    // `tiled` does not support have a tuner of their own.
     static TUNERS: [LocalTuner<MatmulAutotuneKey, CubeTuneId>; 2] =
         [local_tuner!("not-tiled"), local_tuner!("tiled")];
     // Burn's own allocation pads the rows, and most readers of a product would have to copy it first.
