@@ -249,7 +249,7 @@ impl Config {
     }
 
     /// In one line, all that tokens depend on besides the weights and what their names and shapes tell: equal lines and equal
-    /// weights mean equal tokens. Files hold this line, so that the `Debug` names in it must stay as they are.
+    /// weights mean equal tokens. Files hold this line, so the `Debug` names in it must stay as they are.
     pub fn key(&self) -> String {
         let Self { heads, activation, epsilon, final_norm, .. } = *self;
         let Grid { rows, cols } = self.grid();

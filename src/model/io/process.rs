@@ -61,8 +61,8 @@ impl ProcessId {
         Self { process, began: start_time(&process.to_string()), ..self.clone() }
     }
 
-    /// Whether it lives, as seen by the process `here`; `alone` says that it is no living process of this machine: if it is one of this
-    /// machine it has ended, be it before this boot.
+    /// Whether it lives, as seen by the process `here`. `alone` says that it is no living process of this machine: one of this machine
+    /// has ended then, even if before this boot.
     pub fn liveness(&self, here: &Self, alone: bool) -> Liveness {
         let is_same_machine =
             self.boot == here.boot || (!self.machine.is_empty() && self.machine == here.machine);
