@@ -73,11 +73,11 @@ pub fn measure(TokenValues { weight, evidence }: TokenValues<'_>, cover: &[f64])
 pub fn mean(images: &[Localization]) -> Localization {
     let mean = |part: fn(&Localization) -> Option<f64>| stats::mean(images.iter().filter_map(part));
     Localization {
-        weight_auc: mean(|t| t.weight_auc),
-        evidence_auc: mean(|t| t.evidence_auc),
-        absolute_share: mean(|t| t.absolute_share),
-        positive_share: mean(|t| t.positive_share),
-        object_share: mean(|t| t.object_share),
+        weight_auc: mean(|found| found.weight_auc),
+        evidence_auc: mean(|found| found.evidence_auc),
+        absolute_share: mean(|found| found.absolute_share),
+        positive_share: mean(|found| found.positive_share),
+        object_share: mean(|found| found.object_share),
     }
 }
 

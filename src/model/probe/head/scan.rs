@@ -123,10 +123,10 @@ impl FixedScan {
             }
             _ => params.get::<1>("order").int(),
         };
-        let placed = scatter_rows(gains.reshape([directions * n, channels]), tokens); // weights[order[k]] = gain[k]
+        let weights = scatter_rows(gains.reshape([directions * n, channels]), tokens); // weights[order[k]] = gain[k]
         match directions {
-            1 => placed,
-            _ => placed.reshape([directions, n, channels]).sum_dim(0).squeeze_dim(0) / directions as f64,
+            1 => weights,
+            _ => weights.reshape([directions, n, channels]).sum_dim(0).squeeze_dim(0) / directions as f64,
         }
     }
 

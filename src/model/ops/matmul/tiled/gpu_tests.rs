@@ -36,10 +36,10 @@ fn computed<const D: usize>(left: &CubeTensor, right: &CubeTensor, tiling: Optio
     let product = empty_of(left, shape_of(left, right), DType::F32);
     match tiling {
         Some(tiling) => {
-            let problem = Problem::new(left, right).expect("factors that are taken");
+            let problem = Problem::new(left, right).expect("factors that are supported");
             Problem { tiling, ..problem }.launch(&product);
         }
-        None => multiply(left, right, &product).expect("factors that are taken"),
+        None => multiply(left, right, &product).expect("factors that are supported"),
     }
     tensor::<D>(product).into_data().iter::<f64>().collect()
 }
@@ -94,7 +94,7 @@ fn products_are_right_for_every_tiling() {
         for (name, device) in gpus() {
             let [left, right] =
                 [0, 1].map(|at| cube(factor(&factors[at], transposed[at], &device, DType::F32)));
-            let problem = Problem::new(&left, &right).expect("factors that are taken");
+            let problem = Problem::new(&left, &right).expect("factors that are supported");
             for at in 0..8 {
                 let tiling = Tiling { rows: 1 + at % 2, columns: 1 + at / 2 % 2, parts: 1 + at / 4 * 2 };
                 if problem.fits(tiling) {
@@ -113,7 +113,7 @@ fn long_sums_of_few_numbers_are_made_in_parts_and_a_narrow_product_of_narrow_til
         let tiling = |rows: usize, inner: usize, columns: usize| {
             let [left, right] = [[rows, inner], [inner, columns]]
                 .map(|shape| cube(Tensor::<2>::zeros([1, 1], &device).expand(shape)));
-            Problem::new(&left, &right).expect("factors that are taken").tiling
+            Problem::new(&left, &right).expect("factors that are supported").tiling
         };
         assert!(tiling(64, 1024, 64).parts > 1, "{name}");
         assert_eq!(tiling(64, 256, 64).parts, 1, "{name}");
