@@ -107,18 +107,18 @@ pub(super) fn of_evaluated<'a, T>(
     (all, fewer.into_iter().chain(choice).collect())
 }
 
-/// Which variants were `evaluated` with fewer seeds than were trained: the notes on a run count all of its seeds.
+/// Which variants have results of fewer seeds than were trained, given their number: the notes on a run count all of its seeds.
 pub(super) fn fewer_seeds_note<'a>(
     source: &Source,
-    evaluated: impl IntoIterator<Item = (&'a Variant, usize)>,
+    results: impl IntoIterator<Item = (&'a Variant, usize)>,
 ) -> Option<String> {
-    let fewer = evaluated.into_iter().filter_map(|(variant, seeds)| {
+    let fewer = results.into_iter().filter_map(|(variant, seeds)| {
         let trained = source.accuracies(&variant.name, ProbeCheckpoint::Best).len();
         (0 < seeds && seeds < trained).then(|| format!("{} ({seeds} of {trained})", title(variant)))
     });
     let fewer = fewer.collect::<Vec<_>>().join(", ");
     (!fewer.is_empty())
-        .then(|| format!("Fewer seeds were evaluated by `ssmprobe eval` than trained: {fewer}"))
+        .then(|| format!("Results of `ssmprobe eval` are of fewer seeds than were trained: {fewer}"))
 }
 
 /// How layers and rates were chosen, and which, for a table of these variants.
