@@ -24,7 +24,7 @@ struct Body<Q, A> {
     answers: A,
 }
 
-/// The digest of what was asked, and the answers, in a file of at most `max_bytes`.
+/// The digest of the question, and the answers, in a file of at most `max_bytes`.
 pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::Result<(String, A)> {
     let shown = path.display();
     let bytes = atomic_file::read(path, max_bytes).with_context(|| format!("{shown}: cannot be read"))?;
@@ -37,13 +37,13 @@ pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::
     parse(body).with_context(|| format!("{shown}: contains no answers"))
 }
 
-/// The digest of what was asked, and the answers, in the body of a file.
+/// The digest of the question, and the answers, in the body of a file.
 pub fn parse<A: DeserializeOwned>(body: &[u8]) -> anyhow::Result<(String, A)> {
     let Body { asked, answers } = ciborium::from_reader(body)?;
     Ok((asked, answers))
 }
 
-/// Writes answers to what has the digest `asked`; creates the folder.
+/// Writes answers to the question with the digest `asked`; creates the folder.
 pub(super) fn write<A: Serialize + ?Sized>(path: &Path, asked: &str, answers: &A) -> anyhow::Result<()> {
     let mut bytes = vec![0; DIGEST];
     ciborium::into_writer(&Body { asked, answers }, &mut bytes)?;
