@@ -30,7 +30,7 @@ const EXTENSION: &str = "evaluation";
 struct Inputs<'a> {
     /// This build of the program, whose numbers may differ from those of another.
     build: &'a str,
-    /// The digest of the [`request_digest`].
+    /// The [`request_digest`].
     request: &'a str,
     /// The key of the backbone's reader.
     reader: &'a str,
@@ -47,7 +47,7 @@ pub(super) fn request_digest(spec: &EvalRequest) -> Option<String> {
     digest(&EvalRequest { subjects, settings, removals, stored, ..spec.clone() })
 }
 
-/// The file of the evaluation of a probe, `request` being the digest of its [`request_digest`]; `None` if one of the inputs is not known.
+/// The file of the evaluation of a probe, `request` being the [`request_digest`]; `None` if one of the inputs is not known.
 pub(super) fn file(
     engine: &Engine,
     (spec, request): (&EvalRequest, Option<&str>),
