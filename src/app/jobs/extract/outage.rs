@@ -35,7 +35,7 @@ impl<'a> Outage<'a> {
         Self { root, images: 0 }
     }
 
-    /// Adds images in their order; an error once `LEAST` or more in a row make an outage.
+    /// Adds images in their order; an error once [`LEAST`] in a row are an outage.
     pub fn add(&mut self, images: &[Image]) -> Result<(), ExtractError> {
         for (prepared, digest) in images {
             let is_disk = match digest {
