@@ -75,7 +75,8 @@ impl Figures {
     }
 }
 
-/// The rank coverage of a variant over the test images, as the mean of its best-epoch probes; `None` if not evaluated.
+/// The rank coverage of a variant over the test images, as the mean of its best-epoch probes that are as they were when evaluated;
+/// `None` if there are none.
 fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
     let run = Run::open(&run.about.folder).ok()?;
     let metrics = run_metrics::read(&run).ok()??;
