@@ -94,7 +94,7 @@ impl Clock {
         Progress { what: what.to_owned(), done, total, unit, elapsed: self.time_taken(done), left: None }
     }
 
-    /// How long `done` takes at the speed so far, to which what was done before the clock began does not count.
+    /// How long `done` takes at the speed so far, which does not count what was done before the clock began.
     fn time_taken(&self, done: u64) -> Duration {
         let elapsed = self.begun.elapsed();
         match done.saturating_sub(self.before) {

@@ -45,7 +45,7 @@ pub fn evaluate_until(
     Ok(())
 }
 
-/// Evaluates those of `images` that `answers` lack and adds the results; calls `save` after each batch.
+/// Evaluates those of `images` that `found` lacks and adds the results; calls `save` after each batch.
 pub fn evaluate_range(
     engine: &mut Engine,
     evaluator: &Evaluator<'_>,

@@ -84,8 +84,8 @@ const DISAGREEMENT: f64 = 0.1;
 pub const UNDETECTABLE: f64 = 100.0;
 
 /// The smallest difference of two heads' accuracies, in points, that a training could show on this number of test images
-/// with this number of seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if none is. What it
-/// rests on is in [`assumed`].
+/// with this number of seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if
+/// none is. What it rests on is in [`assumed`].
 pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
     let points = CrossedMean::expected(images, seeds, DISAGREEMENT).detectable(0.8);
     // Heads that differ by more than that share of images disagree on more of them, which goes by its root.
