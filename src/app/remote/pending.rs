@@ -23,7 +23,7 @@ struct Job {
     losses: u32,
     /// Whether its cancellation was requested, or what it opens was closed meanwhile.
     cancelled: bool,
-    /// Whether what it opens was closed meanwhile: it may open it yet, which is then not kept.
+    /// Whether what it opens was closed meanwhile: if it is opened even so, it counts as closed.
     closed: bool,
 }
 
@@ -350,16 +350,16 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_somebody_has_heard_of_are_not_handed_in_twice() {
-        let hand_in = |again| {
+    fn tasks_that_somebody_has_heard_of_are_not_submitted_twice() {
+        let submit = |again| {
             let (words, out) = (vec!["--submit=slurm".to_owned()], "run".into());
             Request::Fetch(JobId(1), Fetch::SubmitTasks(TrainCommand { words, out, again }))
         };
         let mut pending = PendingRequests::default();
-        pending.record(&hand_in(false), false);
-        assert_eq!(all_requests(&mut pending)[0], hand_in(false));
+        pending.record(&submit(false), false);
+        assert_eq!(all_requests(&mut pending)[0], submit(false));
         pending.lost();
-        assert_eq!(all_requests(&mut pending)[0], hand_in(true));
+        assert_eq!(all_requests(&mut pending)[0], submit(true));
     }
 
     #[test]
