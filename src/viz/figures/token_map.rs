@@ -3,9 +3,7 @@
 
 use crate::model::trace::{Attributed, Attribution, Found, Trace};
 use crate::viz::difference::{self, around_zero, label, value};
-use crate::viz::draw::{
-    Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, number, number_like, outlines, picture,
-};
+use crate::viz::draw::{Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, number, outlines, picture};
 use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 /// The map of an attribution method, or of exact evidence.
@@ -85,12 +83,7 @@ impl TokenMap {
             (Some(_), _) if self.0.is_none() => why_none(trace),
             (None, _) => {
                 let bias = f64::from(trace.evidence.bias);
-                // With the same decimals, as they are compared: 8.60 and 8.59, not 8.6.
-                let like = |name: &str, v: f64| match trace.minus {
-                    None => format!("{name} {}", number_like(v, sum + bias)),
-                    Some(_) => part(name, v),
-                };
-                [like("Sum", sum), part("bias", bias), like("logit", sum + bias)].join(", ")
+                [part("Sum", sum), part("bias", bias), part("logit", sum + bias)].join(", ")
             }
             (Some(Attribution::Gradient), _) => match evidence {
                 Some(evidence) => [part("Sum", sum), part("of exact evidence", evidence)].join(", "),
@@ -216,19 +209,5 @@ impl Figure for TokenMap {
         let name = method.map_or("evidence", Attribution::id);
         Table::counted("token", trace.grid.len())
             .optional(&difference::head(trace, name), mapped.map(|(_, values)| values))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::trace::Evidence;
-
-    #[test]
-    fn the_sum_has_the_decimals_of_the_logit() {
-        let evidence = Evidence { token: Some(vec![8.0, 0.6]), bias: -0.01, ..Evidence::default() };
-        let trace = Trace { evidence, ..Trace::default() };
-        let values = trace.evidence.token.as_deref().expect("evidence");
-        assert_eq!(TokenMap(None).foot(&trace, (None, values)), "Sum 8.60, bias −0.01, logit 8.59");
     }
 }
