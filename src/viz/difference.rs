@@ -25,7 +25,7 @@ pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> boo
 
 /// Whether two traces mean the same class by an index: probes of other datasets have other classes there. Where one does not name
 /// it, the index decides.
-fn is_same_class(trace: &Trace, reference: &Trace, class: usize) -> bool {
+pub fn is_same_class(trace: &Trace, reference: &Trace, class: usize) -> bool {
     let [own, other] = [trace, reference].map(|of| {
         let asked = of.reading.class.as_deref().filter(|_| of.evidence.class == class);
         asked.or_else(|| of.top.iter().find(|known| known.index == class).map(|known| known.name.as_str()))

@@ -18,7 +18,7 @@ use crate::app::window::style;
 use crate::app::window::widgets::{at_right, follow_focus, in_reach, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::other_class;
+use crate::viz::difference::{is_same_class, other_class};
 use crate::viz::draw::{color32, minus};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
@@ -320,10 +320,10 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
         let logit = trace.logits.get(trace.evidence.class)?;
         return Some(format!("Logit {} for {}", minus(format!("{logit:.2}")), class_name(trace)));
     };
-    if trace.logits.len() != reference.logits.len() {
+    let at = reference.evidence.class;
+    if trace.logits.len() != reference.logits.len() || !is_same_class(trace, reference, at) {
         return Some("Classes differ from the pinned column".to_owned());
     }
-    let at = reference.evidence.class;
     let change = minus(format!("{:+.2}", trace.logits.get(at)? - reference.logits.get(at)?));
     Some(format!("Δ logit {change} for {}, from pinned", class_name(reference)))
 }
