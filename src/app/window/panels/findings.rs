@@ -110,8 +110,13 @@ impl Findings {
             frame.show(ui, |ui| {
                 ui.set_width(ui.available_width());
                 ui.spacing_mut().item_spacing.y = 2.0;
-                let title = font::fit_middle(&format!("{}  {name}", at + 1), 13.5, ui.available_width());
-                ui.add(egui::Label::new(RichText::new(title).strong()).truncate().selectable(false));
+                let whole = format!("{}  {name}", at + 1);
+                let cut = font::fit_middle(&whole, 13.5, ui.available_width());
+                let title = egui::Label::new(RichText::new(&cut).strong()).truncate().selectable(false);
+                let title = ui.add(title);
+                if cut != whole {
+                    title.on_hover_text(&whole);
+                }
                 let probes: Vec<String> = finding.probes().into_iter().collect();
                 if !probes.is_empty() {
                     let probes = RichText::new(probes.join(", ")).small().weak();
