@@ -33,7 +33,7 @@ pub fn install(folder: Option<PathBuf>) {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
         let message = catch_panic::panic_message(fault.payload());
-        // The guard reports it as an error, or whoever waits for the device: a measurement that a full GPU has no room for is none.
+        // The guard, or whoever waits for the device, reports it, unless it is no error there: a measurement may fill a GPU.
         if catch_panic::is_guarded() || is_device_thread() {
             log::note(&message);
             return;
@@ -81,7 +81,7 @@ fn is_device_thread() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
 }
 
-/// Whether this is the thread that tells others when a GPU is done, and ends with a panic where the GPU is lost.
+/// Whether `message` is the panic of the thread that tells others when a GPU is done: the GPU is lost.
 fn is_lost_gpu(message: &str) -> bool {
     std::thread::current().name().is_none() && message.contains("Parent device is lost")
 }

@@ -250,7 +250,7 @@ impl State {
         (was, requests)
     }
 
-    /// Swaps runs and the entries of the library but images, and leaves out of `wanted` what cannot come back any more.
+    /// Swaps runs and the library's entries except images, and removes from `wanted` what cannot come back any more.
     fn swap_library(&mut self, wanted: &mut Parts, was: &mut Parts) {
         // Entries that were opened again meanwhile, and runs that may have been resumed, stay as they are.
         let (runs, library) = (&mut self.training.runs, &mut self.library);

@@ -199,7 +199,7 @@ struct Spec {
 /// The source of an action's effect.
 enum Source {
     Command(fn(&State) -> Command),
-    /// A command for what may not be there: while it is not, the action is not enabled.
+    /// A command; while there is none, the action is not enabled.
     PossibleCommand(fn(&State) -> Option<Command>),
     Prompt(Prompt),
 }
@@ -215,7 +215,7 @@ impl Menu {
         self.action(text, tooltip, Source::Command(command))
     }
 
-    /// An action of this menu that is enabled while `command` is one, which it dispatches; `missing` says why there is none.
+    /// An action of this menu that dispatches `command` and is enabled while there is one; `missing` says why there is none.
     fn gives_if(
         self,
         text: &'static str,

@@ -146,8 +146,8 @@ const GAP_PX: f32 = 16.0;
 /// The size of its text.
 const SIZE: f32 = 13.5;
 
-/// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers. It would
-/// lie over the figure's menu, which opens at the pointer too.
+/// Shows a readout beside the pointer, without the delay of tooltips: a person who moves over a figure looks for numbers. None
+/// is shown beside an open menu, which it would lie over: a figure's menu opens at the pointer too.
 fn show_readout(response: &Response, readout: &Readout) {
     if readout.is_empty() || !response.hovered() || Popup::is_any_open(&response.ctx) {
         return;
