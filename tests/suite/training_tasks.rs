@@ -74,7 +74,7 @@ fn tell_plan(pane: &mut Pane) {
 }
 
 /// A pane whose tasks were submitted.
-fn handed_in() -> Pane {
+fn submitted() -> Pane {
     let mut pane = planned(true);
     choose_slurm(&mut pane, on_partition("gpu"));
     tell_plan(&mut pane);
@@ -130,7 +130,7 @@ fn what_is_wrong_in_a_field_is_told_below_the_fields_which_are_alike_wide() {
 }
 
 #[test]
-fn tasks_are_shown_before_they_are_handed_in() {
+fn tasks_are_shown_before_they_are_submitted() {
     let mut pane = planned(true);
     pane.0.choose("Where", "On Slurm");
     assert_eq!(place(&pane), TrainPlace::Slurm);
@@ -156,7 +156,7 @@ fn tasks_are_shown_before_they_are_handed_in() {
 
 #[test]
 fn tasks_are_followed_cancelled_and_retried() {
-    let mut pane = handed_in();
+    let mut pane = submitted();
     let folder = preflight().out;
     let follows = |pane: &Pane| {
         let wire = pane.0.wire.borrow();
@@ -244,7 +244,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
 /// A run whose tasks were submitted elsewhere is opened as any other.
 #[test]
 fn a_run_without_parts_is_not_over() {
-    let mut pane = handed_in();
+    let mut pane = submitted();
     let folder = preflight().out;
     let waiting = RunSnapshot::waiting(&folder);
     pane.deliver(Event::RunRead { job: None, folder: folder.clone(), snapshot: Ok(Arc::new(waiting)) });

@@ -72,7 +72,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     fs::write(bin.join("sbatch.lose"), "").expect("a file");
     done(&mut desk.on_data("extract", "cache"));
     sitting.wants(Command::StartTraining);
-    sitting.until("tasks that are handed in", |s| s.says("The tasks are submitted and write to"));
+    sitting.until("tasks that are submitted", |s| s.says("The tasks are submitted and write to"));
     fs::remove_file(bin.join("sbatch.lose")).expect("a file");
     sitting.until("a task that got lost", |s| count(s, TaskPhase::Failed) == 1);
     let shown = run(&sitting).expect("a run");
@@ -81,7 +81,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     assert_eq!(shown.history.about.folder, desk.path("run"));
     assert!(sitting.state().library.probes.is_empty() && !sitting.state().can_start_training());
     sitting.wants(Command::RetryTasks(desk.path("run")));
-    sitting.until("tasks that are handed in again", |s| s.says("tasks resubmitted"));
+    sitting.until("tasks that are submitted again", |s| s.says("tasks resubmitted"));
     sitting.until("the run", |s| run(s).is_some_and(|run| run.phase == Phase::Done));
     let shown = run(&sitting).expect("a run");
     assert!(shown.tasks.as_ref().is_some_and(ssmprobe::app::jobs::tasks::Tasks::are_done));

@@ -30,7 +30,7 @@ fn calls(folder: &Path, home: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_sbatch_would_get_is_one_page_and_nothing_is_handed_in() {
+fn what_sbatch_would_get_is_one_page_and_nothing_is_submitted() {
     let desk = Desk::new(24, 12);
     let mut train =
         desk.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
@@ -218,7 +218,7 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
 }
 
 #[test]
-fn tasks_beyond_the_submit_limit_are_handed_in_as_there_is_room() {
+fn tasks_beyond_the_submit_limit_are_submitted_as_there_is_room() {
     let desk = Desk::new(24, 12);
     done(&mut desk.train("whole", 1, &["--seeds", "4"]));
     // It accepts two tasks at most, runs them at once, and has room again after some calls of `squeue`.
@@ -278,7 +278,7 @@ wc -l < "$0.calls""#;
 }
 
 #[test]
-fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_handed_in() {
+fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_submitted() {
     let desk = Desk::new(24, 12);
     let bin = slurm(&desk, TAKES);
     let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
@@ -383,7 +383,7 @@ fn a_damaged_part_is_named_and_made_again() {
 }
 
 #[test]
-fn what_could_not_be_read_again_is_not_handed_in() {
+fn what_could_not_be_read_again_is_not_submitted() {
     let desk = Desk::new(24, 12);
     let bin = slurm(&desk, TAKES);
     let submit = |more: &[&str]| on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
