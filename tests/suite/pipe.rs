@@ -317,7 +317,7 @@ fn every_event_survives_a_pipe() {
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };
     let steps = Some(Steps { seed: 0, at: 0.5, losses: vec![Some(0.25), None] });
-    let went = TrainDelta { steps, epochs: epochs(), failures: failures(), rate: 12.5, left: second };
+    let delta = TrainDelta { steps, epochs: epochs(), failures: failures(), rate: 12.5, left: second };
     let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Items);
     let training = |event| Event::Training { job: JOB, event };
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
@@ -356,7 +356,7 @@ fn every_event_survives_a_pipe() {
         training(TrainEvent::Retried(2)),
         training(TrainEvent::Printed(PrintedLine { line: "seed 0".into(), log: 1, at: 5 })),
         training(TrainEvent::Begun(snapshot.clone())),
-        training(TrainEvent::Progressed(Box::new(went))),
+        training(TrainEvent::Progressed(Box::new(delta))),
         training(TrainEvent::Paused(true)),
         training(TrainEvent::Probes(probes())),
         training(TrainEvent::Ended { finished: true, failures: failures() }),

@@ -43,7 +43,7 @@ pub(super) fn stability_request() -> stability::StabilityRequest {
     stability::StabilityRequest { subject, image, place, seed: 0, draw: 0 }
 }
 
-fn news(event: &Event) -> Option<&TrainEvent> {
+fn train_event(event: &Event) -> Option<&TrainEvent> {
     match event {
         Event::Training { event, .. } => Some(event),
         _ => None,
@@ -56,11 +56,13 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let draft = disk.settings(3);
     let events = desk.job(plan(5, draft.clone()));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
-    let facts = events.iter().filter_map(news).find_map(pick!(TrainEvent::Planned(facts) => facts.clone()));
+    let facts =
+        events.iter().filter_map(train_event).find_map(pick!(TrainEvent::Planned(facts) => facts.clone()));
     let facts = facts.expect("a plan");
     assert_eq!((facts.train, facts.test, facts.images, facts.cached), (24, 8, 32, 0));
     assert_eq!(facts.out, disk.path("run"));
-    let estimate = events.iter().filter_map(news).find_map(pick!(TrainEvent::Timed(estimate) => *estimate));
+    let estimate =
+        events.iter().filter_map(train_event).find_map(pick!(TrainEvent::Timed(estimate) => *estimate));
     let estimate = estimate.expect("an estimate");
     assert!(estimate.image.is_some() && !estimate.step.is_zero() && estimate.tried == 16, "{estimate:?}");
     assert!(!disk.path("run").exists(), "a plan writes nothing");
@@ -79,7 +81,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
 fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
     let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
     desk.worker.send(begin(10, disk.settings(30)));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Progressed(_))));
+    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
     for job in 20..23 {
         desk.worker.send(look(job));
         let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
@@ -88,18 +90,18 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     }
     // While paused nothing is trained, and explanations are answered.
     desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
+    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
     let rest = desk.job(look(30));
     assert!(rest.iter().any(|event| matches!(event, Event::Explained { .. })));
     let rest = desk.job(look(31));
     assert!(
-        !rest.iter().any(|event| matches!(news(event), Some(TrainEvent::Progressed(_)))),
+        !rest.iter().any(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_)))),
         "it trains at rest"
     );
     desk.worker.send(Request::Pause(JobId(10), false));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Progressed(_))));
+    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
     desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(news(event), Some(TrainEvent::Paused(true))));
+    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
     // Another long job waits for the training to end; when cancelled it ends at once.
     desk.worker.send(Request::Compute(JobId(40), Compute::Stability(stability_request())));
     desk.job(look(41));
@@ -111,7 +113,9 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let events = desk.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Cancelled(_))));
     assert!(
-        events.iter().any(|event| matches!(news(event), Some(TrainEvent::Ended { finished: false, .. })))
+        events
+            .iter()
+            .any(|event| matches!(train_event(event), Some(TrainEvent::Ended { finished: false, .. })))
     );
     let cut = fs::read_to_string(disk.path("run/metrics.jsonl")).expect("metrics").lines().count();
     // It is resumed with another cache in the request than it began with.
@@ -120,7 +124,8 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let events = desk.job(Request::Fetch(JobId(11), resume));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
     assert!(!disk.path("another").exists(), "its tokens lie where it began");
-    let probes = events.iter().filter_map(news).find_map(pick!(TrainEvent::Probes(probes) => probes.len()));
+    let probes =
+        events.iter().filter_map(train_event).find_map(pick!(TrainEvent::Probes(probes) => probes.len()));
     assert_eq!(probes, Some(8), "two heads, two seeds, best and last");
     assert_eq!(Run::open(&disk.path("run")).expect("a run").outcomes().expect("outcomes").len(), 4);
     // The same as an undisturbed training.
@@ -138,7 +143,7 @@ fn a_training_that_was_paused_before_it_began_waits() {
     // Another long job finds no task that waits.
     desk.job(Request::Compute(JobId(40), Compute::Stability(stability_request())));
     desk.worker.send(begin(10, disk.settings(2)));
-    let paused = |event: &Event| matches!(news(event), Some(TrainEvent::Paused(true)));
+    let paused = |event: &Event| matches!(train_event(event), Some(TrainEvent::Paused(true)));
     let events = desk.until(|event| paused(event) || end(event) == Some(JobId(10)));
     assert!(events.last().is_some_and(paused), "{events:?}");
     desk.worker.send(Request::Pause(JobId(10), false));
@@ -176,8 +181,8 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
     for seed in [0, 1] {
         let mut covered = 0.0;
         for event in &events {
-            let Some(TrainEvent::Progressed(went)) = news(event) else { continue };
-            for steps in went.steps.iter().filter(|steps| steps.seed == seed) {
+            let Some(TrainEvent::Progressed(delta)) = train_event(event) else { continue };
+            for steps in delta.steps.iter().filter(|steps| steps.seed == seed) {
                 let end = 2.0 * steps.at - covered;
                 assert!(end > covered, "steps from {covered} to {end} epochs stand at {}", steps.at);
                 assert!(steps.losses.iter().all(Option::is_some), "{steps:?}");
