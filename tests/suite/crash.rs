@@ -1,4 +1,5 @@
-//! Crash reports of panics in a child process: this program again with the test `child`, `child_in_need` or `another_child`.
+//! Crash reports of panics in a child process: this program again with one of the tests `child`, `child_in_need`, `child_without_gpu` and
+//! `another_child`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
