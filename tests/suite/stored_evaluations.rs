@@ -1,5 +1,4 @@
-//! Evaluations that are known from before: the same ones without being computed, and only where all that decides their numbers is the
-//! same.
+//! Stored evaluations: read again without being computed, and only where all that decides their numbers is the same.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
