@@ -5,6 +5,7 @@
 use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
@@ -20,7 +21,10 @@ const MAX_PER_PROCESS: usize = 5;
 const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
 
-static HAS_WINDOW: AtomicBool = AtomicBool::new(false);
+static GPU_IS_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Wakes a window that goes on without a GPU that is lost.
+static WAKE_WINDOW: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 thread_local! {
     /// The report of this thread's last panic.
@@ -33,13 +37,22 @@ pub fn install(folder: Option<PathBuf>) {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
         let message = catch_panic::panic_message(fault.payload());
+        // wgpu's own words, which burn passes on.
+        let is_lost = message.contains("evice is lost");
+        if is_lost {
+            GPU_IS_LOST.store(true, Ordering::SeqCst);
+        }
         // The guard, or whoever waits for the device, reports it, unless it is no error there: a measurement may fill a GPU.
         if catch_panic::is_guarded() || is_device_thread() {
             log::note(&message);
             return;
         }
-        if is_lost_gpu(&message) && !HAS_WINDOW.load(Ordering::SeqCst) {
-            // Those who wait for the GPU would wait for ever.
+        // burn's thread that tells others when a GPU is done has no name, and those others wait for ever; a worker has no other GPU.
+        if is_lost && std::thread::current().name().is_none_or(|name| name == "compute") {
+            if let Some(wake) = WAKE_WINDOW.get() {
+                log::note(&message);
+                return wake();
+            }
             say!(
                 "error: the GPU was lost: its driver was reset, or it is gone. Start again (a training with --resume), or with \
                  --device cpu"
@@ -81,14 +94,14 @@ fn is_device_thread() -> bool {
     std::thread::current().name().is_some_and(|name| name.starts_with("DSU-") || name.starts_with("DSD-"))
 }
 
-/// Whether `message` is the panic of the thread that tells others when a GPU is done: the GPU is lost.
-fn is_lost_gpu(message: &str) -> bool {
-    std::thread::current().name().is_none() && message.contains("Parent device is lost")
+/// Whether a GPU that this process computed with is lost: nothing opens it again in the same process.
+pub fn is_gpu_lost() -> bool {
+    GPU_IS_LOST.load(Ordering::SeqCst)
 }
 
-/// Lets the program go on without a GPU that is lost: a window may have what is not saved yet.
-pub fn keep_window() {
-    HAS_WINDOW.store(true, Ordering::SeqCst);
+/// Lets the program go on without a GPU that is lost, as a window may have what is not saved yet; `wake` is called then.
+pub fn keep_window(wake: impl Fn() + Send + Sync + 'static) {
+    let _ = WAKE_WINDOW.set(Box::new(wake)); // a process has one window
 }
 
 /// Takes the path of the report of this thread's last panic.

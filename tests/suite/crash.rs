@@ -4,9 +4,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
+use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::user_error::UserError;
-use ssmprobe::app::{crash, log};
+use ssmprobe::app::{crash, log, remote};
 use ssmprobe::model::io::catch_panic::{contain, guard};
 
 use crate::run::{entries, files};
@@ -63,14 +66,43 @@ fn child_without_gpu() {
     panic!("it waits for the GPU for ever");
 }
 
+/// Body of the child process with a window whose GPU is lost: its worker is another process from then on.
+#[test]
+fn child_with_window() {
+    if std::env::var_os(FOLDER).is_none() {
+        return;
+    }
+    crash::install(None);
+    let (woken, wakes) = sync_channel(1);
+    crash::keep_window(move || woken.send(()).unwrap());
+    let mut worker = remote::start(None, Arc::new(|| {})).unwrap();
+    assert!(worker.event().is_none() && worker.connection().host().is_none());
+    let said = "Error in Device::poll: Validation Error\n\nCaused by:\n  Parent device is lost\n";
+    let _ = std::thread::Builder::new().spawn(move || panic!("{said}")).unwrap().join();
+    wakes.try_recv().unwrap();
+    assert!(worker.event().is_none() && worker.connection().host().is_some_and(Host::is_here));
+}
+
+/// How this program ends as one of the child processes without a GPU, and what it says.
+fn without_gpu(child: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([child, "--exact", "--nocapture", "--test-threads", "1"]);
+    let output = command.env(FOLDER, "none").output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
 #[test]
 fn a_lost_gpu_ends_the_program_for_which_all_would_wait_for_ever() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["crash::child_without_gpu", "--exact", "--nocapture", "--test-threads", "1"]);
-    let output = command.env(FOLDER, "none").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let (code, said) = without_gpu("crash::child_without_gpu");
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("error: the GPU was lost") && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_window_whose_gpu_is_lost_goes_on_with_a_worker_in_another_process() {
+    let (code, said) = without_gpu("crash::child_with_window");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
 }
 
 #[test]

@@ -4,21 +4,20 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, Error};
 use clap::{ArgGroup, Args};
 
 use super::on_flags::OnFlags;
 use crate::app::App;
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::check_there;
-use crate::app::remote::WorkerAddress;
+use crate::app::remote::{self, WorkerAddress};
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
 use crate::app::state::settings::{self, Settings};
 use crate::app::user_error::Usage;
 use crate::app::window::native;
 use crate::app::window::panels::{self, PanelPlace};
-use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::backbone::hub::{self, is_file_of_hub};
 use crate::model::device;
 use crate::model::io::temporary;
@@ -69,9 +68,8 @@ impl Open {
         let remembered = file.as_deref().and_then(|path| Settings::load(path).ok()).unwrap_or_default();
         native::open(remembered.window, move |ctx| {
             let wake = ctx.clone();
-            let worker = Worker::start(WorkerEnv::default(), Arc::new(move || wake.request_repaint()))
-                .context("cannot start the worker threads")?;
-            let mut app = App::new(ctx, Box::new(worker), file.as_deref());
+            let worker = remote::start(None, Arc::new(move || wake.request_repaint())).map_err(Error::msg)?;
+            let mut app = App::new(ctx, worker, file.as_deref());
             app.state.temporary = self.temporary;
             let data = match host {
                 None => self.data.map(std::path::absolute).transpose()?,

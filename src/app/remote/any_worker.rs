@@ -4,9 +4,10 @@ use std::thread::Builder;
 use std::time::Duration;
 
 use super::Link;
+use super::local::LocalWorker;
 use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::{Connection, Host};
-use crate::app::worker::{Waker, Worker, WorkerEnv};
+use crate::app::worker::{Waker, Worker};
 
 /// Answers requests with events. No call blocks except [`recv_timeout`](Self::recv_timeout), for at most the time given.
 pub trait AnyWorker {
@@ -61,7 +62,7 @@ pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn AnyWorker>, St
     Ok(match host {
         Some(host) => Box::new(Link::start(host.clone(), waker)?),
         None => Box::new(
-            Worker::start(WorkerEnv::default(), waker)
+            LocalWorker::start(waker)
                 .map_err(|error| format!("Cannot start the compute threads: {error}"))?,
         ),
     })

@@ -62,6 +62,16 @@ impl Link {
         Ok(link)
     }
 
+    /// A process on this machine that takes the place of a worker and answers what is `pending` there; `why` that one is lost.
+    pub(super) fn in_place_of(pending: PendingRequests, why: &str, waker: Waker) -> Self {
+        let host = Host { place: WorkerAddress::Local.word(), program: None };
+        let mut link = Self::new(host, WorkerAddress::Local, waker);
+        (link.pending, link.last_error) = (pending, Some(why.to_owned()));
+        link.local_events.extend(link.pending.lost());
+        link.phase = Phase::Down(Some(Instant::now()));
+        link
+    }
+
     fn new(host: Host, place: WorkerAddress, waker: Waker) -> Self {
         Self {
             host,

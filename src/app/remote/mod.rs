@@ -11,6 +11,7 @@ pub mod hello;
 mod home;
 mod install;
 mod link;
+mod local;
 mod pending;
 mod process;
 pub mod serve;

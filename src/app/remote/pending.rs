@@ -14,8 +14,8 @@ use crate::model::data::ImageSource;
 const MAX_LOSSES: u32 = 3;
 
 /// A job that has not ended.
-struct Job {
-    request: Request,
+pub(super) struct Job {
+    pub(super) request: Request,
     /// Whether it was sent to a worker.
     delivered: bool,
     started: bool,
@@ -30,7 +30,7 @@ struct Job {
 /// Everything that the next worker must be sent.
 #[derive(Default)]
 pub(super) struct PendingRequests {
-    jobs: IndexMap<JobId, Job>,
+    pub(super) jobs: IndexMap<JobId, Job>,
     /// The jobs that opened what is open.
     open: IndexMap<JobId, Request>,
     thumbnails: Option<(Vec<(ImageId, ImageSource)>, u32)>,

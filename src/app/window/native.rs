@@ -34,7 +34,6 @@ pub fn open<A: eframe::App + 'static>(
              without one, and on a machine that has one `ssmprobe open ssh://HOST/PATH` opens what is here"
         );
     }
-    crash::keep_window();
     let viewport = egui::ViewportBuilder::default()
         .with_app_id("ssmprobe")
         .with_icon(icon())
@@ -45,6 +44,8 @@ pub fn open<A: eframe::App + 'static>(
     let options = eframe::NativeOptions { viewport, dithering: false, ..Default::default() };
     let create = Box::new(|cx: &eframe::CreationContext<'_>| {
         Clipboard::install(&cx.egui_ctx);
+        let woken = cx.egui_ctx.clone();
+        crash::keep_window(move || woken.request_repaint());
         cx.egui_ctx.add_font_provider(Arc::new(fallback_font));
         let screen = cx.egui_ctx.input(|input| input.raw.viewport().monitor_size);
         if size.maximized || screen.is_some_and(|screen| !fits(size.points, screen)) {
