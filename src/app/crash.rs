@@ -53,11 +53,7 @@ pub fn install(folder: Option<PathBuf>) {
                 log::note(&message);
                 return wake();
             }
-            say!(
-                "error: the GPU was lost: its driver was reset, or it is gone. Start again (a training with --resume), or with \
-                 --device cpu"
-            );
-            interrupt::end_with(1);
+            end_without_gpu("Start again (a training with --resume), or with --device cpu");
         }
         default_hook(fault);
         let number = WRITTEN.load(Ordering::SeqCst);
@@ -97,6 +93,12 @@ fn is_device_thread() -> bool {
 /// Whether a GPU that this process computed with is lost: nothing opens it again in the same process.
 pub fn is_gpu_lost() -> bool {
     GPU_IS_LOST.load(Ordering::SeqCst)
+}
+
+/// Ends the program, which cannot go on without the GPU that is lost, with what to do.
+pub fn end_without_gpu(remedy: &str) -> ! {
+    say!("error: the GPU was lost: its driver was reset, or it is gone. {remedy}");
+    interrupt::end_with(1)
 }
 
 /// Lets the program go on without a GPU that is lost, as a window may have what is not saved yet; `wake` is called then.

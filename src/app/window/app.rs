@@ -11,7 +11,6 @@ use super::dialogs::relink::LoadedWorkspace;
 use super::settings_file::SettingsFile;
 use super::title::Title;
 use super::{MainWindow, WindowOrder, style};
-use crate::app::demo;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{Compute, Event, Request};
 use crate::app::log;
@@ -22,6 +21,8 @@ use crate::app::state::connection::{Connection, Host};
 use crate::app::state::settings::{Settings, ThemeChoice, WindowSize};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
+use crate::app::{crash, demo};
+use crate::model::io::catch_panic::guard;
 
 /// How long a frame waits for an explanation that was just requested: with cached tokens it takes a
 /// millisecond or two, and one frame is drawn instead of two. Too short to be noticed if it takes longer.
@@ -333,8 +334,13 @@ impl App {
 impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         if let Some(gpu) = frame.wgpu_render_state() {
-            // wgpu frees views and bindings of destroyed textures only when polled, which egui never does.
-            let _ = gpu.device.poll(wgpu::PollType::Poll); // does not block
+            // wgpu frees views and bindings of destroyed textures only when polled, which egui never does; a GPU that is lost panics.
+            let polled = guard(|| gpu.device.poll(wgpu::PollType::Poll)); // does not block
+            if polled.is_err() {
+                // Nothing is painted any more.
+                eframe::App::on_exit(self);
+                crash::end_without_gpu("Start the program again: it opens what was open");
+            }
         }
         self.advance(ctx);
     }
