@@ -228,7 +228,7 @@ fn regions<'a>(
         let of = spec.regions.of_image(&image.path, engine).map_err(|error| error.to_string());
         let read = of.and_then(|of| match (of, engine.backbones.get(backbone)) {
             // Shuffled tokens lie in no known patch.
-            (Some(of), Some(open)) if open.reader.backbone.why_no_subset().is_none() => {
+            (Some(of), Some(open)) if !open.reader.backbone.is_shuffled() => {
                 of.of_image(&image.path, &open.reader.preprocessor, known.tokens.grid)
             }
             _ => Ok(None),

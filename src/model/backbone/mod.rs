@@ -292,7 +292,7 @@ impl Backbone {
     }
 
     /// Whether tokens are returned in another order than that of the patches.
-    fn is_shuffled(&self) -> bool {
+    pub fn is_shuffled(&self) -> bool {
         *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept
     }
 

@@ -115,13 +115,12 @@ impl SplitTokens {
     ) -> Result<(), JobError> {
         let reader = &engine.backbone(self.backbone)?.reader;
         let preprocessor = reader.preprocessor.clone();
-        // Shuffled tokens lie in no known patch.
-        let is_shuffled = reader.backbone.why_no_subset().is_some();
         let read = |(sample, place): (&usize, &usize)| cache.readable(*place).then_some(*sample);
         let samples: Vec<Option<usize>> = spec.part.samples.iter().zip(&self.places).map(read).collect();
         let images = (&*spec.part.dataset, &samples[..]);
+        // Shuffled tokens lie in no known patch.
+        let of = if reader.backbone.is_shuffled() { &RegionSource::Nowhere } else { &spec.regions };
         // Warnings of what is stored were given when it was computed.
-        let of = if is_shuffled { &RegionSource::Nowhere } else { &spec.regions };
         let from = (of, !spec.subjects.is_empty());
         let regions = of_samples(engine, from, images, &preprocessor, cache.grid(), reporter)?;
         let digests = tokens.zip(digest(&regions.of)).map(<[String; 2]>::from);
