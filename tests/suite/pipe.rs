@@ -1,6 +1,7 @@
 //! Requests and events are plain data: each survives a round trip through JSON, and through the message format of
 //! a worker on another machine.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::mem::discriminant;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use ssmprobe::app::jobs::detached::PrintedLine;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit, verb as eval};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
@@ -67,6 +69,25 @@ fn round_trip<T: Serialize + DeserializeOwned + Debug>(value: &T) -> T {
         assert!(from.is_empty());
     }
     read
+}
+
+/// The names of all fields in `values`, and of variants that hold something, a line for each place. Programs of one protocol number must agree on them: one
+/// that is added needs a default, and one that goes or changes a new number.
+fn names<T: Serialize>(values: &[T]) -> String {
+    fn collect(value: &Value, place: &str, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| collect(item, place, found)),
+            Value::Object(fields) => fields.iter().for_each(|(name, field)| {
+                let place = format!("{place} {name}");
+                collect(field, &place, found);
+                found.insert(place);
+            }),
+            _ => {}
+        }
+    }
+    let mut found = BTreeSet::new();
+    values.iter().for_each(|value| collect(&serde_json::to_value(value).expect("JSON"), "", &mut found));
+    found.iter().map(|place| format!("{}\n", place.trim_start())).collect()
 }
 
 /// Does not compile if a variant is missing from the list, and fails if no value is of a listed variant.
@@ -219,6 +240,7 @@ fn every_request_survives_a_pipe() {
     for request in &requests {
         assert_eq!(round_trip(request), *request);
     }
+    insta::assert_snapshot!("names-of-requests", names(&requests));
 }
 
 #[test]
@@ -426,6 +448,7 @@ fn every_event_survives_a_pipe() {
     for event in &events {
         round_trip(event);
     }
+    insta::assert_snapshot!("names-of-events", names(&events));
 }
 
 /// Environment variable that rewrites the fixtures: only for a new protocol number.
