@@ -35,7 +35,7 @@ const SUBMIT_DELAYS: [Duration; 2] = [Duration::from_secs(2), Duration::from_min
 #[derive(Args)]
 #[command(after_long_help = LONG)]
 pub struct Jobs {
-    /// Folder that their results go to; without it, all folders with tasks here and in ~/ssmprobe-runs are listed.
+    /// Folder that the tasks' results go to; without it, all folders with tasks here and in ~/ssmprobe-runs are listed.
     #[arg(value_name = "RUN")]
     folder: Option<PathBuf>,
     /// Wait until everything is joined; Ctrl-C leaves the tasks running.

@@ -34,8 +34,8 @@ The folder:
   pretraining.json   settings, sizes, images
   metrics.jsonl      step, epoch, loss, rate and images per second, every 20 steps and at every
                      checkpoint; also accuracy, if supervised
-  state/             checkpoint that --resume continues from after a stop or a kill, to the same
-                     bits on the CPU
+  state/             checkpoint that --resume continues from after a stop or a kill, bit-exactly
+                     on the CPU
 Every file is written whole or not at all.
 
 The encoder is a plain ViT with fixed two-dimensional positions; a masked autoencoder's decoder

@@ -24,7 +24,7 @@ pub struct Similar {
     /// Evaluation of the dataset by a probe: `<probe>.survey.json` from `ssmprobe eval --evaluation`.
     #[arg(long, value_name = "FILE")]
     evaluation: PathBuf,
-    /// Images by their names in the evaluation, or by the ends of these paths that only one has.
+    /// Images by their names in the evaluation, or by the end of a name that only one image has.
     #[arg(long, value_name = "NAME", required = true, num_args = 1..)]
     image: Vec<String>,
     #[command(flatten)]
@@ -40,10 +40,10 @@ pub struct Similar {
     json: bool,
 }
 
-/// What images are compared by.
+/// How images are compared.
 #[derive(Args, Clone, Copy)]
 pub struct SimilarityFlags {
-    /// What to compare of their tokens: routing (each token's position in the order), evidence (what it adds to the
+    /// What images are compared by: routing (each token's position in the order), evidence (what it adds to the
     /// image's own class) or weight (how much it counts)
     #[arg(long, default_value = "routing", value_name = "NAME",
           value_parser = one_of(VectorKind::ALL, VectorKind::id))]

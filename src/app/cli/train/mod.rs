@@ -87,8 +87,8 @@ const LONG: &str = r#"The run's folder:
   results.csv     head, seed, best, last, best_epoch, parameters, seconds (accuracies in percent)
   probes/         <head>-s<seed>-best.safetensors and -last: `ssmprobe inspect` reads them
   answers/        predicted class of every test image, and the true classes
-  state/          checkpoint that --resume continues from after a stop or a kill, to the same bits
-                  on the CPU
+  state/          checkpoint that --resume continues from after a stop or a kill, bit-exactly on
+                  the CPU
 Every file is written whole or not at all.
 
 --json prints {"event": "plan", ...}, {"event": "epoch", "head", "seed", "epoch", "loss", "train",
@@ -96,7 +96,7 @@ Every file is written whole or not at all.
 "unreadable", "image", "error"} and last {"event": "end", "run", "finished", "results", "chosen"}.
 
 With --layers or --rates every head is trained with each of them, as HEAD[layer=L,rate=R], in one
-run with one pass of the backbone, each to the bits of a separate run on the CPU. The best is
+run with one pass of the backbone; on the CPU each is bit-identical to a separate run. The best is
 chosen on images that are neither trained on nor reported (--select-split, or a validation split
 beside a test split); `ssmprobe report --table rates` and `ssmprobe figures --figure rates` show
 all of them.

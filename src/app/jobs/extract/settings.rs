@@ -25,8 +25,8 @@ pub struct TokenSettings {
     /// Precision of cached tokens [default: float16].
     #[arg(long)]
     pub precision: Precision,
-    /// Also read every image and compare its SHA-256 with that of when its tokens were extracted: an image that was
-    /// rewritten with the same size and time is named, and its tokens are extracted again.
+    /// Also read every image and compare its SHA-256 with the one recorded with its tokens: an image that was rewritten
+    /// with the same size and time is named, and its tokens are extracted again.
     #[arg(long)]
     pub verify: bool,
     /// Layer, image size, token order and arithmetic of the tokens.

@@ -71,8 +71,8 @@ pub struct TrainSettings {
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Protocol::is_paper")]
     pub protocol: Protocol,
-    /// Also evaluate all heads within epochs, every K training steps. Nothing is selected by it and nothing else
-    /// changes [default: only after epochs].
+    /// Also evaluate all heads within epochs, every K training steps. This selects nothing and changes nothing
+    /// else [default: only after epochs].
     #[arg(long, value_name = "K", value_parser = whole_number(COUNTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluate_every: Option<usize>,
@@ -89,8 +89,8 @@ pub struct TrainSettings {
     /// Folder of the run; one is suggested where absent.
     #[arg(skip)]
     pub out: Option<PathBuf>,
-    /// Cache no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk. Results are
-    /// those with a cache, to the bit on the CPU.
+    /// Cache no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk. The results
+    /// are the same as with a cache, bit for bit on the CPU.
     #[arg(long)]
     pub recompute: bool,
     /// How tokens are extracted and cached.

@@ -44,8 +44,8 @@ pub struct EvalFlags {
     /// (hf:ORGANISATION/NAME/FILE). A file given twice is evaluated once.
     #[arg(long, value_name = "P.safetensors", conflicts_with = "run", num_args = 1..)]
     pub probe: Vec<PathBuf>,
-    /// With --run, evaluate the probes after the last epoch instead of those of the best one, of which alone `report` makes
-    /// tables.
+    /// With --run, evaluate the probes after the last epoch instead of those of the best one; `report` makes tables of the
+    /// best only.
     #[arg(long, requires = "evaluated_run")]
     pub last: bool,
     /// Without --run, the split to evaluate on: train, val or test [default: test, or val if there is no test split].
