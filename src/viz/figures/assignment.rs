@@ -5,15 +5,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::model::trace::{Matrix, Routing, Trace};
-use crate::viz::difference::{self, around_zero, head, label};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Raster, Scale, Scene, Stroke, Table, Theme, extent, number,
-    order::argmax, order::ascending, order::expected, order::rows, pt,
-};
-use crate::viz::{
-    Control, Empty, Figure, Info, Options, Properties, Rows, Size, TabGroup, lacks_plan, no_plan,
-};
+use crate::model::trace::{Matrix, Routing};
+use crate::viz::difference;
+use crate::viz::draw::{order::argmax, order::ascending, order::expected, order::rows};
+use crate::viz::figures::prelude::*;
+use crate::viz::{Rows, lacks_plan, no_plan};
 
 /// Thickness of the strip of row sums or column sums.
 const STRIP_PT: f32 = 9.0;

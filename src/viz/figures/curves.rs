@@ -3,11 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::viz::draw::{
-    Axis, Box2, Frame, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, pt,
-};
 use crate::viz::figures::plot::{Caption, Plot};
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// The losses and accuracies of one head during training, in the order of steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,12 +5,10 @@
 
 use super::meanings::{meaning, words};
 use super::strip::{Judge, Strip};
-use crate::model::trace::{Diagnostic, Trace};
+use crate::model::trace::Diagnostic;
 use crate::viz::difference;
-use crate::viz::draw::{
-    Anchor, Box2, Color, Hover, Identity, Mark, Readout, Scene, Stroke, Table, Theme, font, legend, pt,
-};
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, no_plan};
+use crate::viz::figures::prelude::*;
+use crate::viz::no_plan;
 
 /// Legend entry of the mark of a difference.
 const DIFFERENCE: &str = "Difference (Δ) beside zero";

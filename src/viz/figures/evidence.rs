@@ -3,13 +3,10 @@
 //! evidence in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and in raster order.
 
 use super::token_map::class_name;
-use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::{head, label};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, bars, extent,
-    order::memories, pt,
-};
-use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking, no_order};
+use crate::model::trace::Routing;
+use crate::viz::draw::{bars, order::memories};
+use crate::viz::figures::prelude::*;
+use crate::viz::{lacking, no_order};
 
 pub struct Evidence;
 

@@ -4,13 +4,11 @@
 //! of the first. A difference subtracts these lines, medians over channels and powers of the radius; the kernels of each trace
 //! are divided by their own largest magnitude first.
 
-use crate::model::trace::{Matrix, Trace};
-use crate::viz::difference::{around_zero, head, label, less};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
-    order::kernels, order::rows, pt,
-};
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, lacking};
+use crate::model::trace::Matrix;
+use crate::viz::difference::less;
+use crate::viz::draw::{order::kernels, order::rows};
+use crate::viz::figures::prelude::*;
+use crate::viz::lacking;
 
 pub struct Kernel;
 

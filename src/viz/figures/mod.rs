@@ -30,6 +30,18 @@ pub mod trace_plot;
 use super::{Figure, Info};
 use crate::model::trace::Attribution;
 
+/// What most figures import.
+mod prelude {
+    pub(super) use crate::model::trace::Trace;
+    pub(super) use crate::viz::difference::{around_zero, head, label};
+    pub(super) use crate::viz::draw::{
+        Anchor, Axis, Box2, Color, Frame, Hover, Identity, Keys, Map, Mark, Point, Raster, Readout, RowChart,
+        Scale, Scene, Stroke, Table, Theme, diverging, extent, font, frame, legend, minus, number, picture,
+        pt,
+    };
+    pub(super) use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
+}
+
 /// All figures of a trace, in the order of menus.
 pub const FIGURES: &[&dyn Figure] = &[
     &photo::Photo,

@@ -2,16 +2,13 @@
 //! was read, the best and the worst; below, the parts the value is the sum of: content (a bag of the tokens), a fixed order and
 //! routing. A difference of two tests shows these parts alone: a place among the orders of one's own tokens has no difference.
 
-use crate::model::trace::{Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome, Trace};
-use crate::viz::difference::{delta, head, label, signed, value, with_plus};
+use crate::model::trace::{Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome};
+use crate::viz::difference::{delta, signed, value, with_plus};
+use crate::viz::draw::bars;
 use crate::viz::draw::scale::number_like;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Frame, Hover, Identity, Mark, Point, Readout, RowChart, Scale, Scene, Stroke, Table,
-    Theme, bars, extent, font, legend, minus, number, pt,
-};
 use crate::viz::figures::dataset::confusion::on;
+use crate::viz::figures::prelude::*;
 use crate::viz::figures::token_map::{class_name, name_of};
-use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 pub struct OrderTest;
 

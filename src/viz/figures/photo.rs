@@ -1,14 +1,9 @@
 //! The picture that the model saw, and beside it the same picture with the weight of every token in the readout,
 //! `token_weight[i] = sum_k P[i,k] (K[N-1-k] + D [k = N-1])`, as the colour of its patch.
 
-use crate::model::trace::Trace;
-use crate::viz::difference::{self, around_zero, label};
-use crate::viz::draw::{
-    Axis, Box2, Keys, Scale, Scene, Table, Theme, extent,
-    frame::{self, TITLE_HEIGHT},
-    outlines, picture, pt,
-};
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
+use crate::viz::difference;
+use crate::viz::draw::{frame::TITLE_HEIGHT, outlines};
+use crate::viz::figures::prelude::*;
 
 pub struct Photo;
 

@@ -1,13 +1,9 @@
 //! The most probable classes, best first; of a difference both traces' top classes around zero, the most different first.
 
-use crate::model::trace::{Prediction, Trace};
-use crate::viz::difference::{around_zero, head, label, value, with_plus};
-use crate::viz::draw::{
-    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, extent, font,
-    frame::{self, TITLE_HEIGHT},
-    minus, number, pt,
-};
-use crate::viz::{Empty, Figure, Info, Options, Properties, Size, TabGroup};
+use crate::model::trace::Prediction;
+use crate::viz::difference::{value, with_plus};
+use crate::viz::draw::frame::TITLE_HEIGHT;
+use crate::viz::figures::prelude::*;
 
 /// Most classes at the preferred height.
 const DEFAULT_CLASSES: usize = 5;

@@ -3,13 +3,10 @@
 
 use super::diagnostics::{self, strips};
 use super::strip::Strip;
-use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::{around_zero, head, label};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Hover, Identity, Mark, Readout, Scale, Scene, Table, Theme, bars, extent, legend,
-    order::argmax, readout,
-};
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacks_plan, no_plan};
+use crate::model::trace::Routing;
+use crate::viz::draw::{bars, order::argmax, readout};
+use crate::viz::figures::prelude::*;
+use crate::viz::{lacks_plan, no_plan};
 
 pub struct Ranks;
 

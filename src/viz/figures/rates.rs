@@ -3,13 +3,9 @@
 
 use std::cmp::Ordering;
 
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Color, Map, Raster, Scale, Scene, Stroke, Table, Theme, extent, font, frame, legend,
-    pt,
-};
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::plot::{Caption, Plot};
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// Its names and description.
 pub const INFO: Info = Info {

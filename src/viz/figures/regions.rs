@@ -2,13 +2,10 @@
 //! weight and the evidence of its tokens, and how well weights and evidence localise it.
 
 use crate::model::explain::regions::{RegionMeasure, RegionMeasures};
-use crate::model::trace::{Matrix, Regions as TraceRegions, Trace};
-use crate::viz::draw::{
-    Anchor, Box2, Hover, Identity, Readout, Scene, Stroke, Table, Theme, font, frame, minus, number,
-    outlines, picture, pt,
-};
+use crate::model::trace::{Matrix, Regions as TraceRegions};
+use crate::viz::draw::outlines;
+use crate::viz::figures::prelude::*;
 use crate::viz::figures::token_map::class_name;
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 
 pub struct Regions;
 

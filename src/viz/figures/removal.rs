@@ -5,15 +5,12 @@ use std::sync::Arc;
 
 use super::removal_difference::subtract;
 use crate::model::explain::removal::{Curve, Curves, Found, Mode, RANDOM, RANKINGS, Removal, counts};
-use crate::viz::difference::{around_zero, delta, signed};
+use crate::viz::difference::{delta, signed};
 use crate::viz::draw::scale::number;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Frame, Identity, Mark, Point, Scale, Scene, Stroke, Table, Theme, extent, font,
-    legend, picture, pt,
-};
 use crate::viz::figures::curves::stroke;
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
-use crate::viz::{Empty, Info, Size, TabGroup, heading};
+use crate::viz::figures::prelude::*;
+use crate::viz::heading;
 
 /// Its names and description.
 pub const INFO: Info = Info {

@@ -1,13 +1,9 @@
 //! The standardised scores by which the router sorts: from the lowest up, and their histogram, beside the
 //! standard normal they would follow by chance. Differences are taken token by token, without a chance level.
 
-use crate::model::trace::Trace;
-use crate::viz::difference::{around_zero, head, label};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Identity, Keys, Mark, Scale, Scene, Stroke, Table, Theme, extent, font, legend,
-    order::ascending, pt,
-};
-use crate::viz::{Empty, Figure, Info, Options, Size, TabGroup, lacking};
+use crate::viz::draw::order::ascending;
+use crate::viz::figures::prelude::*;
+use crate::viz::lacking;
 
 pub struct Scores;
 

@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use crate::model::explain::stability::Stability;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, font, legend, minus, pt,
-};
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
-use crate::viz::{Empty, Info, Size, TabGroup, heading};
+use crate::viz::figures::prelude::*;
+use crate::viz::heading;
 
 /// Its names and description.
 pub const INFO: Info = Info {

@@ -4,12 +4,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use super::{GAP_PT, Grid};
-use crate::model::trace::Trace;
+use crate::viz::draw::check::check;
 use crate::viz::draw::keys::{self, Deferred};
-use crate::viz::draw::{
-    Anchor, Box2, Color, Keys, Mark, Scene, Theme, check::check, font, frame, legend, pt,
-};
-use crate::viz::{Empty, Figure, Options, Size, marked, shared};
+use crate::viz::figures::prelude::*;
+use crate::viz::{marked, shared};
 
 /// Width of the cells that are drawn only to collect the legend, axes and colour bar they hand over.
 const NOMINAL_WIDTH_PT: f32 = 120.0;

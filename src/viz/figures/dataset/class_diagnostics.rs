@@ -4,12 +4,8 @@
 
 use super::{ClassSort, Control, Overview, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Mark, RowChart, Scale, Scene, Stroke, Table, Theme, extent, legend, number,
-    pt,
-};
 use crate::viz::figures::plot::EvaluationPlot;
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// Height of the row of a class.
 const ROW_PT: f32 = 10.5;

@@ -3,12 +3,8 @@
 
 use super::{ClassSort, Control, Overview, Picked, no_class, noun};
 use crate::model::explain::evaluation::{Confusion, Evaluation};
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Color, Identity, Raster, Scale, Scene, Stroke, Table, Theme, diverging, font, frame,
-    legend, number, pt,
-};
 use crate::viz::figures::plot::EvaluationPlot;
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// Most rows for which the matrix is given the height that names need.
 const MAX_NAMED: usize = 60;

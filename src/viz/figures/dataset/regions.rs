@@ -5,12 +5,8 @@
 use super::confusion::on;
 use super::{Control, Overview};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Raster, RowChart, Scale, Scene, Stroke, Table, Theme, diverging, extent,
-    font, frame, pt,
-};
 use crate::viz::figures::plot::EvaluationPlot;
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 pub struct Regions;
 

@@ -6,12 +6,8 @@
 use super::{ClassSort, Control, MapOf, Overview, Picked, no_class};
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
-use crate::viz::difference::around_zero;
-use crate::viz::draw::{
-    Anchor, Axis, Box2, Identity, Raster, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
-};
 use crate::viz::figures::plot::EvaluationPlot;
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// Width of a map if the height is free, in points.
 const DEFAULT_MAP_PT: f32 = 58.0;

@@ -4,11 +4,8 @@
 
 use super::{Control, Overview, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
-use crate::viz::draw::{
-    Axis, Box2, Frame, Mark, Scale, Scene, Table, Theme, extent, font, legend, number, pt,
-};
 use crate::viz::figures::plot::EvaluationPlot;
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 pub struct Scatter;
 
