@@ -1,16 +1,10 @@
 //! `activate(x + bias)`, which follows the product of a linear layer. On GPUs one pass over the batch's tokens forward and one
 //! backward; burn's operations take three and up to six, among them a sum over all tokens with one thread per column.
 
-use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{Shape, Tensor, activation};
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::tensor::{Shape, activation};
 
-use super::custom_op::{CustomOp, apply};
 use super::gpu::columns::{UNITS, UNROLL, add_up, share, workgroup_columns, write_sums};
-use super::gpu::{arg, empty, supports, threads};
+use crate::model::ops::gpu::prelude::*;
 
 /// The activation of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,15 +3,13 @@
 
 use burn::backend::cubecl::Device as CubeDevice;
 use burn::backend::ops::IntTensorOps;
-use burn::tensor::{DType, Device, Tensor, TensorData};
-use burn_cubecl::cubecl;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::tensor::{DType, Device, TensorData};
 use half::f16;
 use half::slice::HalfFloatSliceExt as _;
 use rayon::prelude::*;
 
-use super::gpu::{arg, empty_of, gpu_of, is_indexable, tensor, threads};
+use super::gpu::{empty_of, gpu_of, is_indexable};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;

@@ -4,15 +4,10 @@
 //! orders of 256 images 50,000 sequential steps. Since an order holds every row exactly once, the kernels here have one thread
 //! per entry, forward and backward.
 
-use burn::backend::{Cube, ops::FloatTensorOps};
-use burn::tensor::{IndexingUpdateOp, Int, IntDType, Shape, Tensor, TensorData};
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::tensor::{IndexingUpdateOp, Int, IntDType, Shape, TensorData};
 
-use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, empty, is_indexable, supports, threads};
+use super::gpu::is_indexable;
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;

@@ -1,15 +1,9 @@
 //! The softmax of attention over tokens. On GPUs one kernel launch forward and one backward; burn's operations take 5 and 9.
 
-use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{Shape, Tensor, activation};
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::tensor::{Shape, activation};
 
-use super::custom_op::{CustomOp, apply, optional};
-use super::gpu::fold::{Fold, fold};
-use super::gpu::{arg, empty, supports, workgroups};
+use super::custom_op::optional;
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;

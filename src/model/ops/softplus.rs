@@ -1,14 +1,6 @@
 //! `ln(1 + e^x)` of a few numbers. On GPUs forward and backward are one kernel launch each; burn's operations take two and five.
 
-use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
-
-use super::custom_op::{CustomOp, apply};
-use super::gpu::{arg, empty, supports, threads};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 32;

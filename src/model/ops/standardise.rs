@@ -1,16 +1,7 @@
 //! Standardises the rows or the columns of a matrix: less their mean, over their spread. On GPUs forward and backward are one launch
 //! each, with one workgroup per line; burn's operations take eight and twenty launches, each of which reads the whole matrix.
 
-use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
-
-use super::custom_op::{CustomOp, apply};
-use super::gpu::fold::{Fold, fold};
-use super::gpu::{arg, empty, supports, workgroups};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 128;

@@ -7,13 +7,8 @@
 
 use std::thread::{self, ThreadId};
 
-use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_cubecl::cubecl;
+use burn::tensor::{Device, Int, TensorData};
 use burn_cubecl::cubecl::client::Graph;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::HeadTrainer;
 use super::batches::Labels;
@@ -22,7 +17,7 @@ use super::step::Step;
 use crate::model::device::free_memory;
 use crate::model::io::catch_panic::guard;
 use crate::model::ops::gpu::multi_tensor::{STRIDE, Share, launch_each};
-use crate::model::ops::gpu::{arg, cube, empty, tensor};
+use crate::model::ops::gpu::prelude::*;
 use crate::model::probe::head::Batch;
 use crate::model::probe::params::Params;
 use crate::model::train::classifier::Model;

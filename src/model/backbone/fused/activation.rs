@@ -3,14 +3,12 @@
 //! [`activation`](crate::model::backbone::activation).
 
 use burn::backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::cubecl;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::rows::{Rows, Split, address, own_row, own_vector, vector};
 use crate::model::backbone::activation::{P, QUICK, SERIES, SILU, Slope, TANH};
 use crate::model::backbone::config::Activation;
-use crate::model::ops::gpu::{FLAT, arg};
+use crate::model::ops::gpu::FLAT;
+use crate::model::ops::gpu::prelude::*;
 
 /// The activated rows `[M, m]` of `y` `[M, m]`, or `[M, 2 m]` if `gated`, with a bias `[1, m]` or `[1, 2 m]`, all of one type.
 pub(super) fn activate(y: CubeTensor, bias: CubeTensor, activation: Activation, gated: bool) -> CubeTensor {

@@ -2,14 +2,11 @@
 //! by their rotary positions where there are any, and splits them into `[B, heads, T, head_dim]` each.
 
 use burn::backend::cubecl::dtype_to_storage_type;
-use burn_cubecl::cubecl;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::activation::load_biased;
 use super::rows::{Rows, Split, address, own_row, own_vector, vector};
 use crate::model::backbone::rotary::{Rotary, Rotation};
-use crate::model::ops::gpu::{arg, cube};
+use crate::model::ops::gpu::prelude::*;
 
 /// Which channels of a head are rotated as a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,16 +1,12 @@
 //! Layer norm (Ba et al., 2016) in one launch: `(x - mean) / sqrt(variance + epsilon) gain + offset` of every row.
 
-use burn::backend::TensorMetadata;
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::tensor::DType;
-use burn_cubecl::cubecl;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
 use crate::model::backbone::block::Norm;
-use crate::model::ops::gpu::fold::{Fold, fold, total};
-use crate::model::ops::gpu::{arg, cube};
+use crate::model::ops::gpu::fold::total;
+use crate::model::ops::gpu::prelude::*;
 
 /// The layer norm of every row of `x`, converted to `dtype`.
 pub(super) fn norm(x: CubeTensor, by: &Norm, dtype: DType) -> CubeTensor {

@@ -1,17 +1,13 @@
 //! The end of a residual branch in one launch: `x + y + bias`, and where a layer norm follows, the norm of the sum, too.
 
-use burn::backend::TensorMetadata;
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::tensor::DType;
-use burn_cubecl::cubecl;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::activation::load_biased;
 use super::norm::{moments, write_normed};
 use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
 use crate::model::backbone::block::Norm;
-use crate::model::ops::gpu::{arg, cube};
+use crate::model::ops::gpu::prelude::*;
 
 /// `x + y + bias` in float32, for `x` `[M, d]` in float32, `y` `[M, d]` and `bias` `[1, d]` of one type.
 pub(super) fn add(x: CubeTensor, y: CubeTensor, bias: CubeTensor) -> CubeTensor {

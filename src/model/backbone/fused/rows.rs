@@ -2,16 +2,11 @@
 //! workgroup. A thread takes every `units`-th vector of its row and keeps it in registers, so that a row is read once however
 //! often its values are needed.
 
-use burn::backend::TensorMetadata;
 use burn::tensor::{DType, Shape};
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_dtype;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 use cubecl::zspace::striding::has_pitched_row_major_strides;
 
-use crate::model::ops::gpu::{arg, workgroups};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup that has several rows.
 const WORKGROUP_THREADS: usize = 128;

@@ -1,15 +1,12 @@
 //! The softmax of attention in one launch: `exp(l - max l) / sum exp(l - max l)` with `l = scale * logit + bias` along every
 //! row, in float32.
 
-use burn::backend::TensorMetadata;
 use burn::backend::cubecl::dtype_to_storage_type;
 use burn::tensor::DType;
-use burn_cubecl::cubecl;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::rows::{Rows, Split, address, clamped, own_row, own_vector, vector};
-use crate::model::ops::gpu::fold::{Fold, fold, total};
+use crate::model::ops::gpu::fold::total;
+use crate::model::ops::gpu::prelude::*;
 
 /// The softmax over the last axis of logits `[B, heads, T, T]` in float32, converted to `dtype`. `bias`: `[1 or B, heads, T, T]`
 /// in float32.

@@ -2,12 +2,7 @@
 //! columns, or vectors of them; groups of threads read different rows of the same columns; workgroups have other columns, or another
 //! part of the rows. The partial sums of workgroups are added up afterwards.
 
-use burn::backend::ops::FloatTensorOps;
-use burn_cubecl::cubecl;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
-
-use super::{empty, workgroups};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 pub(crate) const UNITS: usize = 256;

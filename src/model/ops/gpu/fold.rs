@@ -1,7 +1,6 @@
 //! Reductions: of one number per thread of a workgroup, and of the lanes of a vector.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
+use crate::model::ops::gpu::prelude::*;
 
 /// The operation of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,6 +20,19 @@ use burn_cubecl::tensor::CubeTensor;
 
 pub(crate) use self::page_locked::page_locked;
 
+/// What most files with kernels import.
+pub(crate) mod prelude {
+    pub(crate) use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
+    pub(crate) use burn::tensor::Tensor;
+    pub(crate) use burn_cubecl::cubecl::{self, prelude::*};
+    pub(crate) use burn_cubecl::kernel::into_contiguous;
+    pub(crate) use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+
+    pub(crate) use super::fold::{Fold, fold};
+    pub(crate) use super::{VECTOR_SIZE, Vec4, arg, cube, empty, supports, tensor, threads, workgroups};
+    pub(crate) use crate::model::ops::custom_op::{CustomOp, apply};
+}
+
 /// Numbers of a vector: 16 bytes, the most that a thread reads at once.
 pub(crate) const VECTOR_SIZE: usize = 4;
 /// Four neighbouring numbers, read and written with one instruction.

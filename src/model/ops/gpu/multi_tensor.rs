@@ -1,10 +1,8 @@
 //! One launch over many tensors of different lengths, as an optimiser's step needs it: each tensor gets its own workgroups.
 
-use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::client::Client;
-use cubecl::prelude::*;
 
-use super::workgroups;
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup, and the stride of a thread's loop over its numbers.
 pub(crate) const STRIDE: usize = 256;

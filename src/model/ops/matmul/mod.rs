@@ -13,14 +13,12 @@ mod split_k;
 mod tiled;
 mod vector;
 
-use burn::backend::{Cube, Flex, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use burn::backend::Flex;
+use burn::tensor::{DType, Shape};
 
 use super::cpu::on_cpu;
-use super::custom_op::{CustomOp, apply};
 use super::gpu::gpu;
+use crate::model::ops::gpu::prelude::*;
 
 /// [`Tensor::matmul`] in the precision that its factors have.
 pub trait PreciseMatmul {

@@ -9,16 +9,13 @@
 //! Where the rows are aligned to vectors of four numbers, threads read vectors: with single numbers too few reads are in flight to
 //! use the memory's bandwidth.
 
-use burn::backend::{TensorMetadata, ops::FloatTensorOps};
 use burn::tensor::DType;
-use burn_cubecl::cubecl;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
 
 use super::shape_of;
 use crate::model::ops::gpu::columns::{COLUMNS, UNITS, UNROLL, add_up, share, write_sums};
 use crate::model::ops::gpu::fold::total;
-use crate::model::ops::gpu::{arg, empty, is_indexable, read_size, workgroups};
+use crate::model::ops::gpu::prelude::*;
+use crate::model::ops::gpu::{is_indexable, read_size};
 
 /// Threads of a group that reads [`UNROLL`] rows together in `add_columns`.
 const LANES: usize = 32;

@@ -1,12 +1,7 @@
 //! Projects the state matrix after an optimiser step: lower triangular again, with a diagonal below 0, so that memory fades. On GPUs
 //! in one launch, where tensor operations take eleven and masks from the host.
 
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use cubecl::prelude::*;
-
-use crate::model::ops::gpu::{arg, cube, empty, supports, tensor, threads};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 const UNITS: usize = 256;

@@ -1,17 +1,10 @@
 //! The loss on GPUs: one kernel, with one workgroup per image.
 
-use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{Int, Shape, Tensor};
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::tensor::{Int, Shape};
 
 use super::Root;
 use crate::model::ops::bias::{Activation, Biased};
-use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{arg, cube, empty};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup.
 pub(super) const UNITS: usize = 128;

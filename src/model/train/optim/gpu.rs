@@ -1,14 +1,8 @@
 //! One AdamW step of all parameters of a head on a GPU in one launch, where tensor operations take thirteen per parameter.
 
-use burn::backend::TensorMetadata;
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use cubecl::prelude::*;
-
 use super::{BETA_1, BETA_2, EPSILON};
 use crate::model::ops::gpu::multi_tensor::{STRIDE, Share, launch_each};
-use crate::model::ops::gpu::{arg, cube, empty, tensor};
+use crate::model::ops::gpu::prelude::*;
 
 /// Buffers of a parameter.
 const BUFFERS: usize = 7;

@@ -2,11 +2,8 @@
 
 #![expect(clippy::trivially_copy_pass_by_ref, reason = "registers, which a kernel is handed like a slice")]
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, UNROLL};
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// How a factor's numbers are addressed: strides and last indices, in units of the vectors that are read.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]

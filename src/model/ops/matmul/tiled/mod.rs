@@ -11,14 +11,12 @@ mod plan;
 #[cfg(test)]
 mod gpu_tests;
 
-use burn::backend::TensorMetadata;
 use burn::tensor::DType;
-use burn_cubecl::cubecl::prelude::*;
-use burn_cubecl::tensor::CubeTensor;
 
 use self::kernels::{SizesLaunch, Strides, StridesLaunch, add_parts, multiply_tiles};
 use self::plan::{Contiguous, FactorLayout, LANES, Plan, SLICE, Tiling, UNITS};
-use crate::model::ops::gpu::{VECTOR_SIZE, arg, empty, is_indexable, read_size, threads, workgroups};
+use crate::model::ops::gpu::prelude::*;
+use crate::model::ops::gpu::{is_indexable, read_size};
 
 /// Sums of fewer terms are not split.
 const MIN_SPLIT_TERMS: usize = 512;

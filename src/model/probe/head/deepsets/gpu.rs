@@ -5,18 +5,12 @@
 //! over the channels, `y = V h` and `|y|^2 = h . (V^T V) h`. Three zero columns pad the 193 columns of `h` and `V` to whole vectors,
 //! which are read faster.
 
-use burn::backend::{Cube, DispatchTensor};
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
+use burn::backend::DispatchTensor;
 
 use super::HIDDEN;
-use crate::model::ops::custom_op::{CustomOp, apply};
 use crate::model::ops::gpu::columns::{COLUMNS, STEP, UNITS, add_up, share, write_sums};
-use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{self, arg, cube, empty, is_indexable, tensor, workgroups};
+use crate::model::ops::gpu::prelude::*;
+use crate::model::ops::gpu::{self, is_indexable};
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Columns of `h`: the hidden values of a token, the 1 and the zeros.

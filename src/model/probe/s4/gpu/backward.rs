@@ -1,12 +1,8 @@
 //! Kernels of the backward pass, in the order in which they run; [`super`] has their formulas.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::product::{DEPTH, Slices, TILE, UNITS, read, slot};
 use super::systems::{entry, path, put};
-use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// Workgroups of [`adjoint()`] per system.
 pub(super) fn tiles_of_adjoint(steps: usize, states: usize) -> usize {

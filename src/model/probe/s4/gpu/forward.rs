@@ -1,12 +1,8 @@
 //! Kernels of the forward pass, in the order in which they run; [`super`] has their formulas. Systems lie one after another in a buffer.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::product::{DEPTH, Slices, TILE, read, slot};
 use super::systems::{entry, path};
-use crate::model::ops::gpu::fold::{Fold, fold};
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// Unknowns of a block, which every thread solves for itself.
 const BLOCK: usize = 16;

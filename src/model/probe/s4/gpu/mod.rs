@@ -28,18 +28,12 @@ mod forward;
 mod product;
 mod systems;
 
-use burn::backend::Cube;
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl::prelude::{CubeDim, SequenceArg};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-
 use self::backward::tiles_of_adjoint;
 use self::forward::{tiles_of_doubling, units};
 use self::product::{TILE, UNITS};
 use super::{Steps, System};
-use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{arg, empty, gpu, supports, workgroups};
+use crate::model::ops::gpu::gpu;
+use crate::model::ops::gpu::prelude::*;
 use crate::model::probe::settings::Discretization;
 
 /// [`super::gains`] by these kernels. `None` where they do not apply: on the CPU, for more than one channel, another rule, another type

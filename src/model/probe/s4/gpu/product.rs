@@ -2,11 +2,8 @@
 //! vectors of 4 terms. Its threads split the terms of a slice into [`PARTS`]; each accumulates a block of [`PER_THREAD`] x
 //! [`PER_THREAD`] entries over its part, and the partial sums are added up at the end.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use crate::model::ops::gpu::fold::total;
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// Rows and columns of a tile.
 pub(super) const TILE: usize = 16;

@@ -1,7 +1,6 @@
 //! Access to parameters of which every system has its own buffer, and offsets in the buffer that holds the paths of all systems.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
+use crate::model::ops::gpu::prelude::*;
 
 /// Entry `at` of the system's buffer.
 #[cube]

@@ -4,11 +4,9 @@
 //! split the products of an entry of the state, and the first of them continues with the sum. Each step reads the weights again, which
 //! stay in a cache.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::super::{GATES, HIDDEN};
 use crate::model::ops::gpu::FLAT;
+use crate::model::ops::gpu::prelude::*;
 
 /// Images of a workgroup.
 pub(super) const IMAGES: usize = 4;

@@ -2,15 +2,9 @@
 
 mod kernels;
 
-use burn::backend::{Cube, TensorMetadata};
-use burn::tensor::Tensor;
-use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-
 use super::{GATES, HIDDEN};
-use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{self, arg, cube, empty, tensor};
+use crate::model::ops::gpu;
+use crate::model::ops::gpu::prelude::*;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Whether the kernels can process inputs `[B, N, 2, 384]`.

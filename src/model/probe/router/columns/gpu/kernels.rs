@@ -3,10 +3,8 @@
 //! Tokens are sorted, `a_0 <= a_1 <= ...`, so that column `k` is largest at the token of rank `k`. Exponents are relative to that
 //! largest one; they decrease outwards, and a thread stops where they are negligible on both sides.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::Family;
+use crate::model::ops::gpu::prelude::*;
 
 /// The scores `[B, N]` in ascending order, and the token of every rank.
 #[cube(launch)]

@@ -14,14 +14,10 @@
 
 mod kernels;
 
-use burn::backend::{Cube, TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{DType, Shape, Tensor};
-use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use burn::tensor::{DType, Shape};
 
-use crate::model::ops::custom_op::{CustomOp, apply};
-use crate::model::ops::gpu::{self, arg, empty, empty_of, supports};
+use crate::model::ops::gpu::prelude::*;
+use crate::model::ops::gpu::{self, empty_of};
 use crate::model::ops::scatter::{gather, scatter};
 
 /// The formula of the exponents `e_k(i)`.

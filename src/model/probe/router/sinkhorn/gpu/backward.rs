@@ -5,15 +5,13 @@
 //! So every sum is the mean over one normalised line, times its mass. The gradient of a score is `kappa sum_k dL[i, k] (k -
 //! rank_i)`: each row of `dL` sums to 0, so any origin is right, and one near the plan's mean loses fewest digits.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::forward::{COLUMN_MASS, HISTORY_VECTORS, POSITION_STEPS, ROW_MASS, TOKEN_STEPS};
 use super::lines::{
     COORDINATE, LANES, OFFSET, POSITIONS, REFERENCE, TOKENS, barrier, init_lines, initial_step, peak, rank,
     sums,
 };
 use super::{Method, powers};
+use crate::model::ops::gpu::prelude::*;
 
 /// Vectors of the working memory that the forward pass uses otherwise. Gradient of the tokens' potentials.
 const GRAD_ROWS: usize = 4;

@@ -5,14 +5,12 @@
 //! normalised is kept for the backward pass: with `A` normalised by rows and `C` by columns, `C[i, k] = A'[i, k] exp(mass_i)`,
 //! where `A'` is the plan after the next row half.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::lines::{
     COORDINATE, LANES, LOG, MASS, OFFSET, PEAK, POSITIONS, REFERENCE, TOKENS, barrier, exponent_change,
     init_lines, peak, rank, step, sums,
 };
 use super::{Method, powers};
+use crate::model::ops::gpu::prelude::*;
 
 /// Vectors of N kept of an iteration, by their first index. Of the tokens' steps after its row half: reference, and offset.
 pub(super) const TOKEN_STEPS: usize = 0;

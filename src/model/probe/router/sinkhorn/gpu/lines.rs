@@ -18,8 +18,7 @@
 //! The two sides, tokens (coordinate: score) and positions (coordinate: index), are alike. Each has
 //! six lanes of N numbers in one flat working memory; the last lane is for both.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
+use crate::model::ops::gpu::prelude::*;
 
 /// Lanes of the tokens begin here, those of the positions [`POSITIONS`] lanes on.
 pub(super) const TOKENS: usize = 0;

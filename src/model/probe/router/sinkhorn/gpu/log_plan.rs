@@ -9,12 +9,9 @@
 //! gradient of `L` is never a table: with `A` normalised by rows and `C` by columns a cotangent goes back by `r -= C c` and
 //! `c = -A^T r` (`../transport.rs`), and the gradient of a score is `kappa sum_k dL[i, k] (k - nearest_i)`.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::UNITS;
 use super::noise::nearest;
-use crate::model::ops::gpu::fold::{Fold, fold};
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads that share a row.
 pub(super) const ROW_THREADS: usize = 16;

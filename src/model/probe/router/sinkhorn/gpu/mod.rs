@@ -22,17 +22,13 @@ mod noise;
 mod powers;
 mod vec4;
 
-use burn::backend::{TensorMetadata, ops::FloatTensorOps};
-use burn::tensor::{Shape, Tensor};
-use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, CubeDim};
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
+use burn::tensor::Shape;
 
 use super::Sinkhorn;
 use super::noise::Noise;
 use super::operation::{PlansOp, TokenWeightsOp};
-use crate::model::ops::custom_op::CustomOp;
-use crate::model::ops::gpu::{arg, cube, empty, is_indexable, supports};
+use crate::model::ops::gpu::is_indexable;
+use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup for plans with noise.
 const UNITS: usize = 256;

@@ -4,14 +4,11 @@
 //! ChaCha8 (Bernstein 2008) makes sixteen words from a key and a block number alone, so that a thread draws sixteen neighbouring
 //! entries of the very stream that the host's generator gives.
 
-use burn::backend::{TensorMetadata, ops::IntTensorOps};
+use burn::backend::ops::IntTensorOps;
 use burn::tensor::TensorData;
-use burn_cubecl::cubecl;
-use burn_cubecl::{CubeBackend, tensor::CubeTensor};
-use cubecl::prelude::*;
 
 use super::UNITS;
-use crate::model::ops::gpu::{arg, empty};
+use crate::model::ops::gpu::prelude::*;
 use crate::model::probe::router::sinkhorn::noise::Noise;
 
 /// Words of a block.

@@ -1,9 +1,6 @@
 //! Vectors of four numbers, which a GPU reads from shared memory with one instruction: four neighbouring tokens or positions of a thread.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// Elements `4 nth .. 4 nth + 4` of a vector of `n`; 0 beyond its end.
 #[cube]

@@ -14,14 +14,11 @@
 
 mod products;
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use self::products::{MIDDLE, MOMENTS, Powers, SUMS};
 use super::backward::Image;
 use super::forward::HISTORY_VECTORS;
 use super::vec4::{read, write};
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 pub(super) use self::products::{room, stride_count};
 

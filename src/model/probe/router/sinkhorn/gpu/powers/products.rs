@@ -1,10 +1,7 @@
 //! Products of the kernel with one number for each position, or for each token.
 
-use burn_cubecl::cubecl;
-use cubecl::prelude::*;
-
 use super::super::vec4::read;
-use crate::model::ops::gpu::{VECTOR_SIZE, Vec4};
+use crate::model::ops::gpu::prelude::*;
 
 /// Consecutive powers of a token, four for each of the threads that share it.
 const STEPS: usize = VECTOR_SIZE * VECTOR_SIZE;
