@@ -1,14 +1,12 @@
 //! Menus for how a backbone reads images: layer and image size beside its name; these and the order of patches in its menu.
 
-use eframe::egui;
-use egui::{Checkbox, Response, RichText, ScrollArea, Ui};
+use egui::Checkbox;
 
-use super::PanelContext;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::jobs::{BackboneId, BackboneOptions};
 use crate::app::state::Backbone;
-use crate::app::state::command::Command;
-use crate::app::window::widgets::{follow_focus, menu_button};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::menu_button;
 use crate::model::backbone::family;
 use crate::model::backbone::order::MaeOrder;
 use crate::viz::heading::capitalised;

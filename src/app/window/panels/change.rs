@@ -1,12 +1,9 @@
 //! Interventions on how a probe reads that the window offers: a list, and the temperature as a number.
 
-use eframe::egui;
-use egui::{DragValue, Ui};
+use egui::DragValue;
 
-use super::PanelContext;
-use crate::app::jobs::ColumnId;
 use crate::app::jobs::info::ProbeInfo;
-use crate::app::state::command::Command;
+use crate::app::window::panels::prelude::*;
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::head::{self, HeadSpec};
 use crate::model::probe::router::TEMPERATURES;

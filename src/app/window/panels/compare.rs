@@ -4,26 +4,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Frame, Margin, Rect, RichText, ScrollArea, Sense, Ui, UiBuilder, Vec2};
+use egui::{Frame, Margin};
 
 use super::change::{interventions, temperature, temperature_of_column};
 use super::differences::Differences;
 use super::figure_view::{FigureView, Subject};
-use super::{Panel, PanelContext, UiAction, placeholder, true_class};
-use crate::app::jobs::ColumnId;
-use crate::app::state::command::{Action, Command};
+use super::true_class;
 use crate::app::state::{ColumnState, RevealTarget};
-use crate::app::window::style;
-use crate::app::window::widgets::{at_right, follow_focus, in_reach, menu_button};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::{in_reach, menu_button};
 use crate::model::explain::intervention::Intervention;
-use crate::model::trace::{Routing, Trace};
+use crate::model::trace::Routing;
 use crate::viz::difference::{is_same_class, other_class};
-use crate::viz::draw::{color32, minus};
+use crate::viz::draw::minus;
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::capitalised;
-use crate::viz::{Figure, Info, TabGroup};
 
 /// Minimum width of a column.
 const MIN_COLUMN_PX: f32 = 260.0;

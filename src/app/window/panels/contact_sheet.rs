@@ -1,18 +1,14 @@
 //! The gallery as a pane: a contact sheet of all images at an adjustable size, with token weights or evidence laid over
 //! each, for one probe or two side by side, and optionally only images on which the two disagree.
 
-use eframe::egui;
-use egui::{Margin, Slider, Ui};
+use egui::{Margin, Slider};
 
 use super::gallery::Gallery;
 use super::overview::on_one_line;
 use super::tile::Sheet;
-use super::{Panel, PanelContext};
-use crate::app::jobs::ColumnId;
-use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Overlay, SheetView, Sort};
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::fitted_choice;
-use crate::viz::{Info, TabGroup};
 
 /// Range of the side of a picture.
 const SIDES_PX: std::ops::RangeInclusive<u16> = 56..=280;

@@ -1,14 +1,11 @@
 //! The line of controls above a figure, with only those that the figure has.
 
-use eframe::egui;
-use egui::{Slider, Ui};
+use egui::Slider;
 
-use super::PanelContext;
-use crate::app::state::command::Command;
-use crate::app::window::widgets::{fitted_choice, inset, step_slider};
-use crate::model::trace::Trace;
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::{fitted_choice, step_slider};
 use crate::viz::draw::colormap::Map;
-use crate::viz::{Control, Figure, Options, Rows};
+use crate::viz::{Control, Options, Rows};
 
 /// Speed at which a reading path is played.
 const STEPS_PER_SECOND: f64 = 30.0;

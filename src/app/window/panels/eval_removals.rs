@@ -1,12 +1,7 @@
 //! The menu that evaluates with removal curves of every image, and says in advance what that costs.
 
-use eframe::egui;
-use egui::Ui;
-
-use super::PanelContext;
 use super::removal::choose_modes;
-use crate::app::format::counted;
-use crate::app::state::command::{Action, Command};
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::lasting_menu_button;
 use crate::model::explain::removal::{Mode, RANKINGS, RemovalSpec};
 

@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::Ui;
-
 use super::figure_view::{FigureView, Subject};
 use super::order_editor::OrderEditor;
 use super::plot_view::{EDGE_PX, zoom};
-use super::{Panel, PanelContext, controls, placeholder, true_class};
+use super::{controls, true_class};
 use crate::app::jobs::ExplainSettings;
-use crate::app::state::command::Command;
-use crate::app::window::widgets::inset;
-use crate::model::trace::{Attribution, Trace};
+use crate::app::window::panels::prelude::*;
+use crate::model::trace::Attribution;
 use crate::viz::figures::scan_path;
-use crate::viz::{Figure, Info};
 
 pub struct FigurePane {
     figure: &'static dyn Figure,

@@ -4,16 +4,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Popup, Pos2, Rect, Response, Tooltip, Ui, Vec2};
+use egui::{Popup, Pos2, Tooltip};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
-use super::{PanelContext, placeholder};
-use crate::model::trace::Trace;
-use crate::viz::draw::{Hover, Readout, Theme, font, order, playhead};
+use crate::app::window::panels::prelude::*;
+use crate::viz::draw::{Hover, Readout, Theme, order, playhead};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::{Control, Figure, Options};
+use crate::viz::{Control, Options};
 
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.
 const MIN_SIZE: Vec2 = Vec2::new(150.0, 70.0);

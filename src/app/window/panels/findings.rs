@@ -1,16 +1,10 @@
 //! The list of findings, in the library's place: searched, reordered, edited; a click shows one again.
 
-use eframe::egui;
-use egui::{Align, Button, Frame, Layout, RichText, Role, ScrollArea, Sense, TextEdit, Ui};
-use egui::{UiBuilder, WidgetInfo};
+use egui::Frame;
 
-use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
-use crate::app::state::command::{Action, Command};
 use crate::app::state::{Finding, FindingId};
-use crate::app::window::widgets::{at_right, field, follow_focus};
-use crate::viz::draw::{color32, font};
+use crate::app::window::panels::prelude::*;
 use crate::viz::figures::dataset::folded;
-use crate::viz::{Info, TabGroup};
 
 /// Visible lines of a note.
 const LINES: usize = 4;

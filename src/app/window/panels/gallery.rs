@@ -3,14 +3,11 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{ScrollArea, Ui, Vec2};
-
 use super::tile::{self, Sheet, Tile};
-use super::{PanelContext, ShownImages, gallery_filter, placeholder};
-use crate::app::jobs::{ColumnId, ImageId};
-use crate::app::state::command::{Action, Command};
+use super::{ShownImages, gallery_filter};
+use crate::app::jobs::ImageId;
 use crate::app::state::{Overlay, Sort};
+use crate::app::window::panels::prelude::*;
 
 /// Side of a thumbnail in a high library.
 const THUMBNAIL_PX: f32 = 84.0;

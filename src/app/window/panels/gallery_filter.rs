@@ -1,16 +1,11 @@
 //! The lines above the gallery: filter and order of the images.
 
-use eframe::egui;
-use egui::{Label, RichText, TextEdit, Ui};
-
-use super::{PanelContext, similarity};
+use super::similarity;
 use crate::app::format::count;
 use crate::app::jobs::ImageId;
-use crate::app::state::command::{Action, Command};
 use crate::app::state::{Dataset, GalleryFilter, Image, Outcome, Scope, Sort};
-use crate::app::window::style;
-use crate::app::window::widgets::{choice, choice_frame, field, label_within, lasting_menu_button, star};
-use crate::viz::draw::font;
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::{choice_frame, label_within, lasting_menu_button, star};
 use crate::viz::figures::dataset::label;
 
 /// Maximum width of the choices.

@@ -1,15 +1,9 @@
 //! The card for getting started: three steps, with what is open already and buttons that open the rest.
 
-use eframe::egui;
-use egui::{Align, Align2, FontId, Frame, Layout, Margin, RichText, Sense, Ui, UiBuilder, Vec2};
+use egui::{Align2, FontId, Frame, Margin};
 
-use super::{PanelContext, placeholder};
-use crate::app::format::counted;
-use crate::app::state::command::Action;
 use crate::app::state::{Backbone, State, Status};
-use crate::app::window::style;
-use crate::app::window::widgets::at_right;
-use crate::viz::draw::color32;
+use crate::app::window::panels::prelude::*;
 
 /// Width of the card.
 const CARD_PX: f32 = 470.0;

@@ -3,18 +3,14 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{PointerButton, Pos2, Rect, Sense, Shape, Stroke, Ui};
+use egui::{PointerButton, Pos2, Shape, Stroke};
 
 use super::plot_view::PlotView;
-use super::{Panel, PanelContext, overview, similarity};
-use crate::app::format::counted;
+use super::{overview, similarity};
 use crate::app::jobs::DatasetId;
-use crate::app::state::command::Command;
 use crate::app::state::{GalleryFilter, Scope};
-use crate::app::window::widgets::{choice, inset};
-use crate::viz::Info;
-use crate::viz::draw::{Scene, color32};
+use crate::app::window::panels::prelude::*;
+use crate::viz::draw::Scene;
 use crate::viz::figures::dataset::ColorBy;
 use crate::viz::figures::image_map::{INFO, ImageMapPlot, ImageMapView};
 

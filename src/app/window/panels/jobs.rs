@@ -1,17 +1,10 @@
 //! The list of jobs, with progress and a button to cancel, failures that stay until they are dismissed,
 //! and the log.
 
-use eframe::egui;
-use egui::{RichText, ScrollArea, Ui};
-
-use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
 use crate::app::jobs::JobId;
-use crate::app::state::command::{Action, Command};
 use crate::app::state::{Job, JobKind, Severity};
-use crate::app::window::style;
-use crate::app::window::widgets::{at_right, follow_focus, label_within};
-use crate::viz::draw::paint::color32;
-use crate::viz::{Info, TabGroup};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::label_within;
 
 /// Room for the button that cancels a job.
 const CANCEL_PX: f32 = 84.0;

@@ -2,25 +2,21 @@
 
 use std::fmt::Display;
 
-use eframe::egui;
-use egui::{Color32, Id, ScrollArea, Ui};
+use egui::{Color32, Id};
 
+use super::backbone_options;
 use super::eval_removals::EvalRemovals;
 use super::gallery::Gallery;
 use super::library_row::{self, Entry};
 use super::library_section::{self, Section, edge, header};
 use super::probe_rows::ProbeRows;
-use super::{Panel, PanelContext, PanelPlace, backbone_options};
 use crate::app::format::{self, noun};
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
-use crate::app::state::command::{Action, Command};
-use crate::app::window::style;
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{closed_by_key, context_menu, give_back, scroll_to_row};
 use crate::model::data::Split;
-use crate::viz::draw::paint::color32;
-use crate::viz::{Info, TabGroup};
 
 /// Height of the buttons that evaluate.
 const EVALUATE_PX: f32 = 24.0;

@@ -1,13 +1,11 @@
 //! One entry of the library: a dot that says whether it can be used, name, description, a button to
 //! close it and, for probes, one to add it to the comparison.
 
-use eframe::egui;
 use egui::style::ScrollAnimation;
-use egui::{Align2, Color32, FontId, Id, Pos2, Rect, Response, Role, Sense, Ui, Vec2, WidgetInfo};
+use egui::{Align2, Color32, FontId, Id, Pos2};
 
-use crate::app::window::style;
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::paint_cross;
-use crate::viz::draw::{color32, font};
 
 /// Height of an entry.
 pub const HEIGHT_PX: f32 = 40.0;

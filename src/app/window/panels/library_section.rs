@@ -1,16 +1,11 @@
 //! Sections of the library: each folds, and a person can drag the height of the lists. By default the images have the
 //! larger part.
 
-use eframe::egui;
-use egui::{Align, CursorIcon, Layout, Rect, RichText, Role, Sense, Ui, UiBuilder, Vec2, WidgetInfo, pos2};
+use egui::{CursorIcon, pos2};
 
-use super::PanelContext;
 use super::library_row::HEIGHT_PX;
-use crate::app::state::command::{Action, Command};
 use crate::app::state::settings::LibrarySections;
-use crate::app::window::style;
-use crate::app::window::widgets::at_right;
-use crate::viz::draw::{color32, font};
+use crate::app::window::panels::prelude::*;
 
 /// Height of a row and the gap below it.
 const ROW_PX: f32 = HEIGHT_PX + 2.0;

@@ -65,6 +65,25 @@ use crate::viz::figures::dataset::OVERVIEWS;
 use crate::viz::figures::plot::Plot;
 use crate::viz::{FIGURES, Figure, Info, Options};
 
+/// What most panels import.
+mod prelude {
+    pub(super) use eframe::egui;
+    pub(super) use egui::{
+        Align, Button, Label, Layout, Rect, Response, RichText, Role, ScrollArea, Sense, TextEdit, Ui,
+        UiBuilder, Vec2, WidgetInfo,
+    };
+
+    pub(super) use super::{Panel, PanelContext, PanelPlace, UiAction, placeholder};
+    pub(super) use crate::app::format::counted;
+    pub(super) use crate::app::jobs::ColumnId;
+    pub(super) use crate::app::state::command::{Action, Command};
+    pub(super) use crate::app::window::style;
+    pub(super) use crate::app::window::widgets::{at_right, choice, combo, field, follow_focus, inset};
+    pub(super) use crate::model::trace::Trace;
+    pub(super) use crate::viz::draw::{color32, font};
+    pub(super) use crate::viz::{Figure, Info, TabGroup};
+}
+
 /// Where a panel is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PanelPlace {

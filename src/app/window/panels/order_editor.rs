@@ -1,17 +1,14 @@
 //! Edits the reading order by hand, in the pane that shows it: a person brushes patches and drags them to another step, or
 //! draws a path through them. Every edit is an intervention on the column, and can be undone as any other.
 
-use eframe::egui;
-use egui::{Button, DragValue, Label, Rect, Response, RichText, Sense, Ui};
+use egui::DragValue;
 
-use super::PanelContext;
 use super::figure_view::FigureView;
-use crate::app::jobs::ColumnId;
-use crate::app::state::command::{Action, Command};
-use crate::app::window::widgets::{inset, menu_button};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::menu_button;
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
-use crate::model::trace::{Found, OrderTest, Routing, Trace};
+use crate::model::trace::{Found, OrderTest, Routing};
 use crate::viz::draw::minus;
 use crate::viz::figures::token_map::class_name;
 

@@ -3,19 +3,14 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Label, RichText, TextEdit, Ui};
-
 use super::controls::colors;
 use super::plot_view::PlotView;
-use super::{Panel, PanelContext};
-use crate::app::format::{count, counted, noun};
+use crate::app::format::{count, noun};
 use crate::app::jobs::DatasetId;
-use crate::app::state::command::{Action, Command};
 use crate::app::state::{GalleryFilter, Scope, Status};
-use crate::app::window::widgets::{choice, combo, field, inset, keep_together};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::keep_together;
 use crate::model::explain::evaluation::Evaluation;
-use crate::viz::Info;
 use crate::viz::figures::dataset::confusion::ConfusionMatrix;
 use crate::viz::figures::dataset::{
     Choice, ClassFilter, ClassSort, Control, MapOf, Overview, label, measure,

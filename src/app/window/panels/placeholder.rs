@@ -1,12 +1,10 @@
 //! What a panel shows instead of content: a hint, progress, or an error.
 
-use eframe::egui;
-use egui::{Align, Button, Layout, ProgressBar, RichText, ScrollArea, Ui};
+use egui::ProgressBar;
 
 use crate::app::jobs::Progress;
 use crate::app::user_error::{ON_CPU, UserError};
-use crate::app::window::style;
-use crate::app::window::widgets::follow_focus;
+use crate::app::window::panels::prelude::*;
 
 /// Maximum width of text and progress bars in the middle of a panel.
 pub const MAX_LINE_PX: f32 = 440.0;

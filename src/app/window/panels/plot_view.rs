@@ -3,11 +3,7 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Rect, Response, Ui, Vec2};
-
-use super::{PanelContext, UiAction, placeholder};
-use crate::app::window::style;
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::context_menu;
 use crate::viz::draw::{Canvas, Hover, Painted, Scene, Theme};
 use crate::viz::figures::plot::{self, Plot};

@@ -1,20 +1,16 @@
 //! The probes of the library: a click shows one, its button adds it to the comparison. With Ctrl or Shift
 //! several are chosen, to act on all of them at once.
 
-use eframe::egui;
-use egui::Ui;
 use indexmap::IndexSet;
 
-use super::PanelContext;
 use super::library::words;
 use super::library_row::Entry;
 use crate::app::jobs::ProbeId;
 use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::state::Status;
-use crate::app::state::command::{CTRL, Command};
-use crate::app::window::style;
+use crate::app::state::command::CTRL;
+use crate::app::window::panels::prelude::*;
 use crate::model::explain::intervention::Intervention;
-use crate::viz::draw::paint::color32;
 
 #[derive(Default)]
 pub struct ProbeRows {

@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Button, Ui};
-
 use super::plot_view::PlotView;
-use super::{Panel, PanelContext, placeholder};
-use crate::app::jobs::ColumnId;
-use crate::app::state::command::Command;
-use crate::app::window::widgets::{combo, inset, step_slider};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::step_slider;
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
+use crate::viz::Empty;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
-use crate::viz::{Empty, Info};
 
 /// Curves, those subtracted from them, and the plot of the two.
 type Made = (Arc<Removal>, Option<Arc<Removal>>, Result<RemovalPlot, Empty>);

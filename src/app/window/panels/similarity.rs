@@ -1,13 +1,8 @@
 //! Controls for how images are compared, shared by the map of images and the gallery, and the request for the result.
 
-use eframe::egui;
-use egui::Ui;
-
-use super::PanelContext;
 use crate::app::jobs::DatasetId;
 use crate::app::state::Known;
-use crate::app::state::command::Command;
-use crate::app::window::widgets::choice;
+use crate::app::window::panels::prelude::*;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::viz::figures::dataset::Choice;

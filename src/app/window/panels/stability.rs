@@ -2,17 +2,12 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::Ui;
-
 use super::plot_view::PlotView;
-use super::{Panel, PanelContext, placeholder};
-use crate::app::state::command::Command;
+use crate::app::window::panels::prelude::*;
 use crate::model::explain::stability::Stability;
 use crate::model::trace::Routing;
 use crate::viz::draw::scale::number;
 use crate::viz::figures::stability::StabilityPlot;
-use crate::viz::{Info, TabGroup};
 
 #[derive(Default)]
 pub struct StabilityPane {

@@ -4,21 +4,16 @@
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-use eframe::egui;
-use egui::{
-    Color32, ColorImage, Context, Pos2, Rect, Response, Role, Sense, Stroke, StrokeKind, TextureHandle,
-    TextureOptions, Ui, Vec2, WidgetInfo,
-};
+use egui::{Color32, ColorImage, Context, Pos2, Stroke, StrokeKind, TextureHandle, TextureOptions};
 use indexmap::IndexMap;
 
-use super::PanelContext;
-use crate::app::jobs::{ColumnId, ImageId};
-use crate::app::state::command::Command;
+use crate::app::jobs::ImageId;
 use crate::app::state::{Image, ImageMap, Label, Overlay, Thumbnail};
-use crate::app::window::{style, widgets};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
 use crate::viz::draw::overlay::overlaid;
-use crate::viz::draw::{Color, color32, font, minus};
+use crate::viz::draw::{Color, minus};
 
 /// Most textures kept on the GPU, unless more are in sight.
 const MAX_TEXTURES: usize = 512;

@@ -1,16 +1,9 @@
 //! The true class of an image, if its dataset names one, compared with a probe's prediction.
 
-use eframe::egui;
-use egui::{RichText, Ui};
-
-use super::{PanelContext, placeholder};
 use crate::app::jobs::{ClassChoice, ProbeId};
-use crate::app::state::command::Command;
 use crate::app::state::{Column, Image, State};
-use crate::app::window::style;
+use crate::app::window::panels::prelude::*;
 use crate::model::data::synsets;
-use crate::model::trace::Trace;
-use crate::viz::draw::paint::color32;
 
 /// The image that a column shows, and its true class.
 fn of_column<'a>(state: &'a State, column: &Column) -> Option<(&'a Image, &'a str)> {

@@ -5,21 +5,19 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Button, Color32, RichText, Slider, Ui, Vec2, WidgetInfo};
+use egui::{Color32, Slider};
 use egui_plot::{
     FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points,
 };
 
 use super::head_curves::{HeadCurve, HeadCurves};
 use super::readout::{self, Named};
-use crate::app::format::counted;
 use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
-use crate::app::window::panels::{PanelContext, UiAction, placeholder};
+use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{choice_frame, fitted_choice, keep_together, lasting_menu_button};
-use crate::viz::draw::{Scale, Theme, color32, font, number};
+use crate::viz::draw::{Scale, Theme, number};
 use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
 

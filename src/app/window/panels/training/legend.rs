@@ -3,19 +3,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use eframe::egui;
-use egui::{Align, Layout, Rect, RichText, ScrollArea, Sense, Shape, Stroke, Ui, Vec2};
+use egui::{Shape, Stroke};
 use egui_plot::LineStyle;
 
 use super::curves::line_style;
 use crate::app::jobs::history::{Score, TrainHistory};
 use crate::app::state::WatchedRun;
-use crate::app::state::command::Command;
-use crate::app::window::panels::{PanelContext, table};
-use crate::app::window::style;
-use crate::app::window::widgets::follow_focus;
+use crate::app::window::panels::prelude::*;
+use crate::app::window::panels::table;
 use crate::model::train::run::ProbeCheckpoint;
-use crate::viz::draw::{Table, Theme, color32, font, number_like};
+use crate::viz::draw::{Table, Theme, number_like};
 use crate::viz::export;
 
 /// Height of a row.

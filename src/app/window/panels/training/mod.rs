@@ -13,17 +13,14 @@ mod tasks;
 
 use std::path::PathBuf;
 
-use eframe::egui;
-use egui::{Frame, Margin, Rect, ScrollArea, Ui, UiBuilder, Vec2};
+use egui::{Frame, Margin};
 
 use self::curves::Curves;
 use self::form::Form;
 use super::{Panel, PanelContext, UiAction};
 use crate::app::jobs::JobId;
 use crate::app::state::Phase;
-use crate::app::state::command::{Action, Command};
-use crate::app::window::widgets::follow_focus;
-use crate::viz::{Info, TabGroup};
+use crate::app::window::panels::prelude::*;
 
 /// Width of the form.
 const FORM_PX: f32 = 416.0;

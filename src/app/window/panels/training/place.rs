@@ -1,16 +1,12 @@
 //! The choice of where the next training is computed, and its options for Slurm.
 
-use eframe::egui;
-use egui::{Grid, TextEdit, Ui, Vec2};
+use egui::Grid;
 
 use super::form::COMBO_PX;
 use super::send_before_start;
 use crate::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use crate::app::state::State;
-use crate::app::state::command::Command;
-use crate::app::window::panels::PanelContext;
-use crate::app::window::style;
-use crate::app::window::widgets::{combo, field};
+use crate::app::window::panels::prelude::*;
 
 /// Width of a text field.
 const FIELD_PX: f32 = 110.0;

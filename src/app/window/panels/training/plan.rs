@@ -1,19 +1,15 @@
 //! The plan of the training in the form (its preflight), and the button that starts it.
 
-use eframe::egui;
-use egui::{Button, Grid, RichText, ScrollArea, Ui, Vec2};
+use egui::Grid;
 
 use super::tasks;
-use crate::app::format::{self, count, counted};
+use crate::app::format::{self, count};
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{
     Estimate, Preflight, TrainSettings, UNDETECTABLE, assumed, smallest_difference,
 };
 use crate::app::state::PreflightState;
-use crate::app::state::command::{Action, Command};
-use crate::app::window::panels::{PanelContext, placeholder};
-use crate::app::window::style;
-use crate::app::window::widgets::follow_focus;
+use crate::app::window::panels::prelude::*;
 use crate::model::train::run::Selection;
 use crate::viz::heading::capitalised;
 

@@ -1,19 +1,12 @@
 //! An open run: its status, buttons that control it, its curves and its heads.
 
-use eframe::egui;
-use egui::{Button, Label, RichText, Ui};
-
 use super::curves::Curves;
 use super::{legend, tasks};
-use crate::app::format::{self, counted};
+use crate::app::format;
 use crate::app::jobs::detached::EPOCHS;
 use crate::app::jobs::tasks::Tasks;
-use crate::app::state::command::Command;
 use crate::app::state::{ActiveRun, Phase, WatchedRun};
-use crate::app::window::panels::{PanelContext, placeholder};
-use crate::app::window::style;
-use crate::app::window::widgets::at_right;
-use crate::viz::draw::paint::color32;
+use crate::app::window::panels::prelude::*;
 
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut Curves) {
     head(ui, cx, run);

@@ -1,16 +1,10 @@
 //! Slurm tasks: those the next training would be split into, and the status of a run's, with buttons to cancel and retry.
 
-use eframe::egui;
-use egui::{Align, Button, CollapsingHeader, Label, Layout, RichText, ScrollArea, Ui, UiBuilder};
+use egui::CollapsingHeader;
 
-use crate::app::format::counted;
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
-use crate::app::state::command::Command;
 use crate::app::state::{JobKind, Phase, TaskPlan, WatchedRun};
-use crate::app::window::panels::{PanelContext, placeholder};
-use crate::app::window::style;
-use crate::app::window::widgets::at_right;
-use crate::viz::draw::paint::color32;
+use crate::app::window::panels::prelude::*;
 
 /// Maximum height of the list of tasks.
 const LIST_PX: f32 = 150.0;
