@@ -1,20 +1,15 @@
 //! `ssmprobe cache`: lists and removes token caches.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::bail;
+use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, Subcommand};
-use serde_json::json;
 
-use crate::app::format::{self, counted};
+use crate::app::cli::prelude::*;
+use crate::app::format;
 use crate::app::jobs::evaluate::stored;
 use crate::app::jobs::extract::cache_root;
 use crate::app::terminal::error;
-use crate::app::terminal::stdout::{self, say};
-use crate::app::user_error::Usage;
 use crate::model::data::token_cache::Names;
 use crate::model::data::token_cache::list::{self, About, Entry};
 

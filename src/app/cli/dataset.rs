@@ -1,20 +1,12 @@
 //! `ssmprobe dataset`: describes a dataset, and checks its files, before anything is trained on it.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Mutex;
 
-use clap::Args;
-use serde_json::{Value, json};
-
+use crate::app::cli::prelude::*;
 use crate::app::format::noun;
 use crate::app::jobs::open;
 use crate::app::rate::RateMeter;
-use crate::app::terminal::interrupt;
-use crate::app::terminal::progress::Display;
-use crate::app::terminal::reporter::TerminalReporter;
-use crate::app::terminal::stdout;
 use crate::model::data::{self, Check, Dataset, Split, describe};
 use crate::model::io::columns::{self, Column, Values};
 

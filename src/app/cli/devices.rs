@@ -1,12 +1,7 @@
 //! `ssmprobe devices`: lists the devices of this machine, and checks that each computes correctly.
 
-use std::process::ExitCode;
-
-use clap::Args;
-use serde_json::{Value, json};
-
+use crate::app::cli::prelude::*;
 use crate::app::format;
-use crate::app::terminal::stdout;
 use crate::model::device::{self, Check, Found};
 
 /// List the devices of this machine, their limits, and the one that `auto` selects.

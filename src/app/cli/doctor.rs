@@ -1,20 +1,16 @@
 //! `ssmprobe doctor`: a page about machine and installation, for an issue, with no folder or name of the user, and no token.
 
 use std::fmt::{Display, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
-
-use clap::Args;
 
 use super::{cache, devices};
 use crate::app::anonymous::anonymous;
+use crate::app::cli::prelude::*;
 use crate::app::crash;
 use crate::app::demo::{self, DemoInfo};
-use crate::app::format::{self, counted};
+use crate::app::format;
 use crate::app::jobs::extract::cache_root;
 use crate::app::state::settings;
-use crate::app::terminal::stdout;
 use crate::model::backbone::hub::Hub;
 use crate::model::data::token_cache::list;
 use crate::model::device;

@@ -1,20 +1,14 @@
 //! `ssmprobe extract`: extracts the tokens of a dataset into the cache, so that trainings start at once.
 
-use std::process::ExitCode;
-
-use clap::Args;
-
 use super::on_flags::OnFlags;
 use super::{fetch, jobs};
+use crate::app::cli::prelude::*;
 use crate::app::jobs::extract::verb::{ExtractEvent, ExtractFlags};
 use crate::app::jobs::extract::{ExtractOptions, Plan, TokenSettings, describe};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::{Compute, Event};
 use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
-use crate::app::terminal::interrupt;
-use crate::app::terminal::stdout::{self, say};
-use crate::app::user_error::Usage;
 use crate::model::backbone::token_spec::{Layer, comma_separated};
 use crate::model::data::token_cache::SHARD;
 use crate::model::{backbone, data};

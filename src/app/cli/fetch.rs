@@ -1,9 +1,7 @@
 //! The backbone that a flag names: a folder, or an id of the Hugging Face Hub, which is downloaded first.
 
-use std::path::PathBuf;
-
+use crate::app::cli::prelude::*;
 use crate::app::jobs::fetch;
-use crate::app::terminal::reporter::TerminalReporter;
 
 /// The folder of the backbone `source`; a download shows its progress if standard error is a terminal.
 pub fn backbone(source: &str) -> anyhow::Result<PathBuf> {

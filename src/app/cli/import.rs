@@ -1,15 +1,10 @@
 //! `ssmprobe import`: converts a checkpoint into a folder that this program and transformers open, or a head into a probe.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 
 use super::fetch;
 use super::scenes::is_free;
-use crate::app::terminal::stdout;
-use crate::app::user_error::Usage;
+use crate::app::cli::prelude::*;
 use crate::app::value_parser::whole_number;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::original::project::{self, PROJECTS, Scale};

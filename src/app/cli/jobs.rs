@@ -2,23 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Args;
-use serde_json::{Value, json};
-
-use crate::app::format::{counted, shell_path};
+use crate::app::cli::prelude::*;
 use crate::app::jobs::tasks::{PlannedStage, plan_file};
 use crate::app::paths;
 use crate::app::submit::script::script;
 use crate::app::submit::status::{State, are_done, hold_note, query_interval, states, summary, tail};
 use crate::app::submit::{Plan, SlurmError, Stage, SubmitFlags, SubmitTarget, Task, join, local, submission};
-use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
-use crate::app::user_error::Usage;
 
 /// Number of log lines shown of a failed task.
 const LOG_LINES: usize = 8;

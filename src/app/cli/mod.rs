@@ -29,21 +29,35 @@ mod train_remote;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
-use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::{ColorChoice, Command, CommandFactory, Parser, Subcommand};
 use serde::Serialize;
-use serde_json::{Value, json};
 
+use self::prelude::*;
 use crate::app::crash;
 use crate::app::devtools;
 use crate::app::paths;
 use crate::app::process_memory;
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{error, interrupt};
+use crate::app::terminal::error;
 use crate::app::window::native;
 use crate::model::device;
+
+/// What most verbs import.
+mod prelude {
+    pub(super) use std::path::{Path, PathBuf};
+    pub(super) use std::process::ExitCode;
+
+    pub(super) use anyhow::{Context as _, bail};
+    pub(super) use clap::Args;
+    pub(super) use serde_json::{Value, json};
+
+    pub(super) use crate::app::format::{counted, shell_path, shell_word};
+    pub(super) use crate::app::terminal::interrupt;
+    pub(super) use crate::app::terminal::progress::Display;
+    pub(super) use crate::app::terminal::reporter::TerminalReporter;
+    pub(super) use crate::app::terminal::stdout::{self, say};
+    pub(super) use crate::app::user_error::Usage;
+}
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.
 ///

@@ -1,21 +1,19 @@
 //! `ssmprobe open`: opens the window, with files and folders of any kind.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Error};
-use clap::{ArgGroup, Args};
+use anyhow::Error;
+use clap::ArgGroup;
 
 use super::on_flags::OnFlags;
 use crate::app::App;
+use crate::app::cli::prelude::*;
 use crate::app::image_files::is_workspace;
 use crate::app::jobs::check_there;
 use crate::app::remote::{self, WorkerAddress};
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
 use crate::app::state::settings::{self, Settings};
-use crate::app::user_error::Usage;
 use crate::app::window::native;
 use crate::app::window::panels::{self, PanelPlace};
 use crate::model::backbone::hub::{self, is_file_of_hub};

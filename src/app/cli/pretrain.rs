@@ -1,17 +1,9 @@
 //! `ssmprobe pretrain`: pre-trains a small backbone on the user's own images.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::Args;
-
-use crate::app::format::{counted, watching};
+use crate::app::cli::prelude::*;
+use crate::app::format::watching;
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::pretrain::{self, Event, Manifest, Point, PretrainSettings, PretrainSpec};
-use crate::app::terminal::interrupt;
-use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout::{self, say};
-use crate::app::user_error::Usage;
 use crate::model::pretrain::Objective;
 
 /// Pre-train a small vision transformer on images, as a masked autoencoder or supervised.

@@ -1,14 +1,10 @@
 //! `ssmprobe remote`: installs this program on other machines.
 
-use std::process::ExitCode;
+use clap::Subcommand;
 
-use clap::{Args, Subcommand};
-
+use crate::app::cli::prelude::*;
 use crate::app::jobs::{Clock, Unit};
 use crate::app::remote::{INSTALLED, WorkerAddress, install};
-use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout;
-use crate::app::user_error::Usage;
 
 /// Install this program on another machine over ssh.
 #[derive(Args)]

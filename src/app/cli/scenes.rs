@@ -1,14 +1,8 @@
 //! `ssmprobe scenes`: draws a labelled dataset whose objects and their places are known.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::bail;
-use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::app::terminal::stdout::say;
-use crate::app::user_error::Usage;
+use crate::app::cli::prelude::*;
 use crate::app::value_parser::whole_number;
 use crate::model::data::scenes::folder::{MAX_SCENES, Set};
 use crate::model::io::{atomic_file, temporary};

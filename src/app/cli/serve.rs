@@ -1,9 +1,6 @@
 //! `ssmprobe serve`: a worker without a window, for a program at the other end of a pipe (`inspect --on`).
 
-use std::process::ExitCode;
-
-use clap::Args;
-
+use crate::app::cli::prelude::*;
 use crate::app::remote::serve;
 
 /// Compute for another machine; started by that machine (`inspect --on ssh://HOST`).

@@ -1,17 +1,10 @@
 //! `ssmprobe similar`: finds the images of an evaluation that a probe reads most like given ones.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use clap::Args;
-use serde_json::json;
-
 use super::figures::source;
+use crate::app::cli::prelude::*;
 use crate::app::image_files::image_named;
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
-use crate::app::terminal::stdout;
-use crate::app::user_error::Usage;
 use crate::app::value_parser::{one_of, whole_number};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};

@@ -1,15 +1,11 @@
 //! `ssmprobe sweep`: trains one head with every combination of some settings, in one run that reads the tokens once.
 
-use std::process::ExitCode;
-
-use clap::Args;
-
 use super::on_flags::OnFlags;
 use super::train::{TrainArgs, repeatable};
+use crate::app::cli::prelude::*;
 use crate::app::jobs::detached::SWEEP;
 use crate::app::jobs::train::heads;
 use crate::app::jobs::train::sweep::{Axis, variants};
-use crate::app::user_error::Usage;
 use crate::model::train::run::Variant;
 
 /// Train one head over a grid of settings, all points together in one run.

@@ -1,20 +1,14 @@
 //! `ssmprobe train --on`: starts a training as a process of its own, on another machine or this one, and prints its output.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::bail;
-
 use super::on_flags::{JOB, POLL_INTERVAL};
-use crate::app::format::{shell_path, shell_word};
+use crate::app::cli::prelude::*;
 use crate::app::jobs::detached::{LAST_OUTPUT, LOGS};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Event, Fetch, Request, TrainCommand};
 use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
-use crate::app::terminal::interrupt;
-use crate::app::terminal::progress::Display;
 use crate::app::terminal::stdout::print_message;
 use crate::app::user_error::UserError;
 

@@ -1,16 +1,9 @@
 //! `ssmprobe demo results`: what the bundled demo shows, as files, for machines without a display.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::Context;
-use clap::Args;
-
 use crate::app::cli;
+use crate::app::cli::prelude::*;
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
-use crate::app::format::{file_stem, shell_word};
-use crate::app::terminal::interrupt;
-use crate::app::terminal::stdout::say;
+use crate::app::format::file_stem;
 use crate::app::value_parser::whole_number;
 use crate::viz::Figure;
 use crate::viz::figures::{predictions::Predictions, scan_path::ScanPath, token_map::TokenMap};

@@ -2,25 +2,19 @@
 
 mod output;
 
-use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use clap::Args;
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
 
 use super::jobs;
 use super::on_flags::OnFlags;
-use crate::app::format::shell_path;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::evaluate::verb::{EvalEvent, EvalFlags, EvaluatedProbe};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;
 use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
-use crate::app::user_error::Usage;
 use crate::model::explain::baselines::Anchor;
 use crate::model::io::atomic_file;
 

@@ -1,8 +1,6 @@
 //! The results of an evaluation, as a table and as JSON.
 
-use serde_json::{Value, json};
-
-use crate::app::format::counted;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::evaluate::verb::{EvaluatedProbe, ProbeFile};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};

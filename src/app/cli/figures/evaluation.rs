@@ -1,18 +1,12 @@
 //! Figures of evaluations, and of an image's stability and removal curves, from files of `eval`, `inspect` and the window.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
-
-use anyhow::{Context, bail};
-use clap::Args;
 
 use super::super::similar::SimilarityFlags;
 use super::{Figures, source};
+use crate::app::cli::prelude::*;
 use crate::app::format::noun;
-use crate::app::terminal::stdout::say;
-use crate::app::user_error::Usage;
 use crate::app::value_parser::{choice_of, one_of};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;

@@ -4,18 +4,13 @@ mod evaluation;
 mod run;
 pub(super) mod source;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, bail};
-use clap::Args;
 use clap::builder::TypedValueParser as _;
 
+use crate::app::cli::prelude::*;
 use crate::app::jobs::history::Band;
 use crate::app::paths::make_folder;
-use crate::app::terminal::stdout::{self, say};
-use crate::app::user_error::Usage;
 use crate::app::value_parser::{choice_of, fraction, number, one_of, whole_number};
 use crate::model::grid::Grid;
 use crate::model::probe::router::scan::{SCANS, Scan};

@@ -1,15 +1,9 @@
 //! Figures of runs, finished or not: training curves, layers by learning rates, and accuracy by settings.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::{Context, bail};
-
 use super::Figures;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::history::{TrainHistory, disk};
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
-use crate::app::terminal::stdout::say;
-use crate::app::user_error::Usage;
 use crate::app::value_parser::names;
 use crate::model::stats;
 use crate::model::train::run::{ProbeCheckpoint, Run, variant_name};

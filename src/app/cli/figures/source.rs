@@ -2,13 +2,10 @@
 
 use std::fmt::Display;
 use std::io;
-use std::path::Path;
 
-use anyhow::Context;
 use clap::Arg;
-use serde_json::Value;
 
-use crate::app::user_error::Usage;
+use crate::app::cli::prelude::*;
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::grid::Grid;
 use crate::model::io::atomic_file;

@@ -2,16 +2,11 @@
 
 mod report;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::Args;
-
 use self::report::Report;
 use super::on_flags::OnFlags;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::inspect::InspectFlags;
 use crate::app::jobs::{Compute, Event};
-use crate::app::terminal::interrupt;
 use crate::model::backbone;
 
 /// Explain how probes read images: plans, kernels, evidence and diagnostics as files.

@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde_json::{Value, json};
 
 use crate::app::cli::event;
-use crate::app::format::counted;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
 use crate::model::io::{atomic_file, escape::shown};
 use crate::model::reading::Reading;
 

@@ -2,22 +2,13 @@
 
 mod card;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::{Context, bail};
-use clap::Args;
-
 use self::card::Card;
+use crate::app::cli::prelude::*;
 use crate::app::cli::report::notes;
-use crate::app::format::{self, counted};
+use crate::app::format;
 use crate::app::jobs::history::{Band, TrainHistory, disk};
 use crate::app::jobs::{Reporter, Unit};
 use crate::app::report::Source;
-use crate::app::terminal::reporter::TerminalReporter;
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
-use crate::app::user_error::Usage;
 use crate::app::value_parser::names;
 use crate::model::backbone::hub::{Hub, HubError, PushSpec, Upload, is_id};
 use crate::model::io::atomic_file;

@@ -1,15 +1,11 @@
 //! `ssmprobe report --html`: images explained by probes, and the tables, in one file that a browser shows offline.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
-
-use anyhow::Context;
-use clap::Args;
 
 use crate::app::anonymous::ShortNames;
 use crate::app::cli::figures::source;
-use crate::app::format::{self, counted, shell_word};
+use crate::app::cli::prelude::*;
+use crate::app::format;
 use crate::app::jobs::engine::{Engine, WorkerEnv};
 use crate::app::jobs::inspect::flags;
 use crate::app::paths::{self, make_folder};
@@ -17,10 +13,6 @@ use crate::app::report::Source;
 use crate::app::report::html::{FIGURES, Page, Part, choose, explain};
 use crate::app::report::table::Table;
 use crate::app::state::share::TrueClass;
-use crate::app::terminal::reporter::TerminalReporter;
-use crate::app::terminal::stdout::say;
-use crate::app::terminal::{interrupt, stdout};
-use crate::app::user_error::Usage;
 use crate::app::value_parser::{names, one_of};
 use crate::model::data::synsets::same_class;
 use crate::model::io::atomic_file;

@@ -2,20 +2,13 @@
 
 mod html;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use anyhow::bail;
-use clap::Args;
 use indexmap::IndexSet;
 
 pub(super) use self::html::notes;
-use crate::app::format::{counted, shell_word};
+use crate::app::cli::prelude::*;
 use crate::app::paths::{self, make_folder};
 use crate::app::report::table::Table;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, tables_of};
-use crate::app::terminal::stdout::{self, say};
-use crate::app::user_error::Usage;
 use crate::app::value_parser::{number, one_of};
 
 /// Make the paper's tables from runs, or an HTML page of tables and explained images.

@@ -1,12 +1,10 @@
 //! TensorBoard event files of a training: `train --tensorboard` and `sweep --tensorboard`.
 
-use std::path::{Path, PathBuf};
-
 use super::TrainArgs;
+use crate::app::cli::prelude::*;
 use crate::app::jobs::train::Event;
 use crate::app::jobs::train::tensorboard::TensorBoard;
-use crate::app::terminal::progress::Display;
-use crate::app::user_error::{Usage, lines};
+use crate::app::user_error::lines;
 
 /// The writer of event files; `None` without `--tensorboard`, or after an error.
 pub(super) struct Board(Option<TensorBoard>);

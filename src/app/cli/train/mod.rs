@@ -4,14 +4,13 @@ mod board;
 mod output;
 mod tasks;
 
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, Args};
+use clap::{Arg, ArgAction};
 
 use super::on_flags::OnFlags;
 use super::{fetch, jobs, train_remote};
+use crate::app::cli::prelude::*;
 use crate::app::jobs::detached::SignOfLife;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::fetch::moved;
@@ -21,10 +20,6 @@ use crate::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, 
 use crate::app::state::connection::Host;
 use crate::app::submit::plan::TRAIN;
 use crate::app::submit::{SubmitFlags, submission};
-use crate::app::terminal::interrupt;
-use crate::app::terminal::progress::Display;
-use crate::app::terminal::stdout::say;
-use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Run, RunError, Variant};

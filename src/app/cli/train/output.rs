@@ -1,15 +1,13 @@
 //! The output of `train` and `sweep`: lines for a person, JSON documents with `--json`.
 
-use serde_json::{Value, json};
-
 use super::TrainArgs;
 use crate::app::cli::event;
-use crate::app::format::{counted, shell_path, watching};
+use crate::app::cli::prelude::*;
+use crate::app::format::watching;
 use crate::app::jobs::extract::describe;
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::train::{self, Event, Summary, TrainSettings};
-use crate::app::terminal::progress::{self, Display};
-use crate::app::terminal::stdout::{self, say};
+use crate::app::terminal::progress;
 use crate::model::train::run::{Metric, Outcome};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 

@@ -1,17 +1,13 @@
 //! The stages of tasks that `train --submit` and `sweep --submit` submit.
 
-use std::path::Path;
-
-use anyhow::Context;
-
 use super::TrainArgs;
+use crate::app::cli::prelude::*;
 use crate::app::cli::{extract, fetch};
 use crate::app::format::distinct;
 use crate::app::jobs::extract::TokenSettings;
 use crate::app::jobs::train::{TrainPlan, TrainSettings, TrainSpec, preflight};
 use crate::app::submit::Stage;
 use crate::app::submit::plan::{JOIN, TRAIN};
-use crate::app::user_error::Usage;
 use crate::model::data::token_cache::SHARD;
 use crate::model::train::run::Variant;
 
