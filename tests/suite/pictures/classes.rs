@@ -1,25 +1,19 @@
 //! Pictures of a whole dataset: rows and columns of the confusion matrix are true and predicted classes, every class has
 //! its own map, every image its own dot.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
-use ssmprobe::viz::draw::scene::{Identity, Point, Scene, Shape};
-use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::Size;
+use ssmprobe::viz::draw::scene::Identity;
 use ssmprobe::viz::export;
-use ssmprobe::viz::figures::dataset::{self, Choice, MapOf, Overview};
-use ssmprobe::viz::figures::plot::{self, EvaluationPlot, Plot};
-use ssmprobe::viz::{COLUMN, Size};
+use ssmprobe::viz::figures::dataset::{self, Overview};
+use ssmprobe::viz::figures::plot::{self, EvaluationPlot};
 
-use super::lists::height;
-use super::marks::{Marks, SHADE, apart, at, coloured, near, pixel};
+use super::prelude::*;
 use super::small::{
-    self, CHANCE, CLASS_POSITIONS, CLASS_WEIGHTS, CLASSES, CONFUSION, COUNTS, COVERAGE, MAP_GRID, OWN_CLASS,
+    CHANCE, CLASS_POSITIONS, CLASS_WEIGHTS, CLASSES, CONFUSION, COUNTS, COVERAGE, MAP_GRID, OWN_CLASS,
     PREDICTED, TRUE,
 };
-use super::{looks, plotted};
-use crate::close::assert_close;
 
 fn find(id: &str) -> &'static dyn Overview {
     dataset::find(id).expect("an overview")

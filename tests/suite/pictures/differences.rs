@@ -1,22 +1,17 @@
 //! Differences of two traces, read back from the picture: every number is that of the first minus that of the second, on a
 //! scale around zero, and labelled as a difference.
 
-use std::sync::Arc;
-
 use ssmprobe::model::explain::removal::{Mode, Removal};
-use ssmprobe::model::trace::{Routing, Trace};
+use ssmprobe::model::trace::Routing;
 use ssmprobe::viz::difference::{self, subtract};
-use ssmprobe::viz::draw::scene::Point;
 use ssmprobe::viz::draw::table::Column;
-use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::plot::{Plot, Source};
+use ssmprobe::viz::figures::plot::Source;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot};
-use ssmprobe::viz::{COLUMN, FIGURES, Figure, Options, Rows, find};
+use ssmprobe::viz::{Figure, Rows};
 
-use super::marks::{Marks, SHADE, apart, coloured, near, pixel};
-use super::small::{self, BEST, GRID, KERNEL, N, OTHER_LOGITS, SCORES, SECOND, USED, WEIGHTS, share};
-use super::{draw_column, drawn, looks, plotted, why_nothing};
-use crate::close::assert_close;
+use super::prelude::*;
+use super::small::{BEST, KERNEL, OTHER_LOGITS, SCORES, SECOND, USED, WEIGHTS, share};
+use super::why_nothing;
 use crate::traces;
 
 /// The first trace minus the second.

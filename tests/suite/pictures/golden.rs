@@ -10,20 +10,17 @@
 use std::path::{Path, PathBuf};
 
 use image::RgbImage;
-use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::difference;
-use ssmprobe::viz::draw::scene::Scene;
-use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::export;
 use ssmprobe::viz::figures::curves::Part;
-use ssmprobe::viz::figures::dataset::{self, Choice, ColorBy, MapOf, OVERVIEWS};
-use ssmprobe::viz::figures::plot::Plot;
+use ssmprobe::viz::figures::dataset::{self, ColorBy, OVERVIEWS};
 use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
-use ssmprobe::viz::{COLUMN, FIGURES, Options, export, find};
 
 use super::differences::has_difference;
-use super::{draw_column, looks, many, side_by_side, small};
+use super::prelude::*;
+use super::{many, side_by_side};
 use crate::run::root;
 
 /// Dots per inch.

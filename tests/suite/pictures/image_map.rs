@@ -1,15 +1,10 @@
 //! The map of images: every dot is at the coordinates of its image, in the colour of its outcome or its class.
 
-use ssmprobe::viz::COLUMN;
-use ssmprobe::viz::draw::scene::{Identity, Scene, Shape};
-use ssmprobe::viz::draw::theme::Theme;
+use ssmprobe::viz::draw::scene::Identity;
 use ssmprobe::viz::figures::dataset::ColorBy;
-use ssmprobe::viz::figures::plot::Plot;
 
-use super::marks::at;
-use super::small::{self, CLASSES, PREDICTED, TRUE};
-use super::{looks, plotted};
-use crate::close::assert_close;
+use super::prelude::*;
+use super::small::{CLASSES, PREDICTED, TRUE};
 
 #[test]
 pub fn image_map() {

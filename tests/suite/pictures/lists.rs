@@ -1,12 +1,9 @@
 //! Pictures that are lists: the predicted classes, and every diagnostic beside its bands.
 
 use ssmprobe::viz::draw::font;
-use ssmprobe::viz::draw::scene::Box2;
-use ssmprobe::viz::draw::theme::{Color, Theme};
-use ssmprobe::viz::{Options, find};
 
-use super::marks::{Marks, Word, near};
-use super::{draw_column, drawn, looks, small};
+use super::marks::Word;
+use super::prelude::*;
 
 /// The y of the middle of a word.
 pub fn height(word: &Word) -> f32 {

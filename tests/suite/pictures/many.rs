@@ -1,18 +1,13 @@
 //! Pictures of a dataset with many classes: single errors are visible, names are legible, and classes can be searched,
 //! sorted, and limited to those that differ most.
 
-use std::sync::Arc;
-
 use indexmap::IndexMap;
+
+use super::prelude::*;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OWN};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::viz::COLUMN;
-use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, Control, MapOf};
-use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
-
-use super::marks::{Marks, pixel};
-use super::{looks, plotted};
+use ssmprobe::viz::figures::dataset::{self, ClassFilter, ClassSort, Control};
+use ssmprobe::viz::figures::plot::EvaluationPlot;
 
 /// Numbers of classes of the golden pictures.
 pub const CLASSES: [usize; 3] = [10, 50, 200];

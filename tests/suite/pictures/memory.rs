@@ -1,14 +1,8 @@
 //! Pictures of the memory kernel, by steps before the end, and of evidence by position.
 
-use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::Options;
-use ssmprobe::viz::draw::scene::Point;
-use ssmprobe::viz::draw::theme::Theme;
-
-use super::marks::{Axes, near};
-use super::small::{self, EXACT, EXACT_RASTER, KERNEL, N, PROXY, PROXY_RASTER, SECOND};
-use super::{drawn, looks};
-use crate::close::assert_close;
+use super::marks::Axes;
+use super::prelude::*;
+use super::small::{EXACT, EXACT_RASTER, KERNEL, PROXY, PROXY_RASTER, SECOND};
 
 /// The expected points of a curve over steps or positions.
 fn curve(axes: &Axes, value: impl Fn(usize) -> f64) -> Vec<Point> {

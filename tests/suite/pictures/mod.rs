@@ -25,17 +25,29 @@ pub mod screen;
 pub mod small;
 mod words;
 
-use std::sync::Arc;
-
-use ssmprobe::model::trace::Trace;
-use ssmprobe::viz::draw::scene::Scene;
-use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
-use ssmprobe::viz::{COLUMN, Empty, Figure, Options, figures, find};
+use ssmprobe::viz::{Empty, Figure, figures};
 
-use self::marks::Marks;
 pub use self::pointer::painted;
+use self::prelude::*;
+
+/// What most of these tests import.
+mod prelude {
+    pub(super) use std::sync::Arc;
+
+    pub(super) use ssmprobe::model::trace::Trace;
+    pub(super) use ssmprobe::viz::draw::scene::{Box2, Point, Scene, Shape};
+    pub(super) use ssmprobe::viz::draw::theme::{Color, Theme};
+    pub(super) use ssmprobe::viz::figures::dataset::{Choice, MapOf};
+    pub(super) use ssmprobe::viz::figures::plot::Plot;
+    pub(super) use ssmprobe::viz::{COLUMN, FIGURES, Options, find};
+
+    pub(super) use super::lists::height;
+    pub(super) use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
+    pub(super) use super::small::{GRID, N};
+    pub(super) use super::{draw_column, drawn, looks, plotted, small};
+    pub(super) use crate::close::assert_close;
+}
 
 /// Both themes.
 fn looks() -> [Theme; 2] {

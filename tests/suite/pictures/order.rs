@@ -1,13 +1,10 @@
 //! Pictures of an order: the assignment matrix, the ranks of the tokens, and the scores behind it.
 
-use ssmprobe::viz::draw::scene::Point;
-use ssmprobe::viz::draw::theme::{Color, Theme};
-use ssmprobe::viz::{Options, Rows};
+use ssmprobe::viz::Rows;
 
-use super::marks::{SHADE, apart, near, over, pixel};
-use super::small::{self, BEST, BY_SCORE, N, SCORES, USED, share};
-use super::{drawn, looks};
-use crate::close::assert_close;
+use super::marks::over;
+use super::prelude::*;
+use super::small::{BEST, BY_SCORE, SCORES, USED, share};
 
 /// The share at the end of the colour scale: with 12 tokens, the fourth largest of all.
 fn brightest() -> f64 {

@@ -1,20 +1,15 @@
 //! Pictures over the patches of an image: every patch has the colour of its token, and the path follows the order.
 
-use std::sync::Arc;
-
-use ssmprobe::model::trace::{Attribution, Found, Routing, Trace};
-use ssmprobe::viz::Options;
+use ssmprobe::model::trace::{Attribution, Found, Routing};
 use ssmprobe::viz::draw::colormap::Map;
-use ssmprobe::viz::draw::scene::{Box2, Point, Raster};
-use ssmprobe::viz::draw::theme::{Color, Theme};
+use ssmprobe::viz::draw::scene::Raster;
 use ssmprobe::viz::figures::plot;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
 
-use super::marks::{Marks, SHADE, apart, at, coloured, middle, near, pixel};
+use super::prelude::*;
 use super::rulers::Bar;
-use super::small::{self, GRID, KERNEL, N, SECOND, SWEEPS, TOKEN_EVIDENCE, WEIGHTS};
-use super::{drawn, looks, why_nothing};
-use crate::close::assert_close;
+use super::small::{KERNEL, SECOND, SWEEPS, TOKEN_EVIDENCE, WEIGHTS};
+use super::why_nothing;
 
 /// The overlay of the picture: its only image with one pixel per patch.
 fn cover(marks: &Marks) -> (Box2, Arc<Raster>) {

@@ -7,15 +7,11 @@ use std::time::Duration;
 use eframe::egui::{self, Key, Modifiers};
 use image::codecs::gif::GifDecoder;
 use image::{AnimationDecoder, Frame};
+use ssmprobe::viz::Rows;
 use ssmprobe::viz::draw::color32;
-use ssmprobe::viz::draw::scene::{Box2, Point, Shape};
-use ssmprobe::viz::draw::theme::{Color, Theme};
-use ssmprobe::viz::{Options, Rows};
 
-use super::marks::{Marks, apart, middle, near};
 use super::pointer::{painted, showing};
-use super::small::{self, GRID, N};
-use super::{drawn, looks};
+use super::prelude::*;
 use crate::run::{assert_ends, done, program};
 
 /// The tips of the pointers: the corner apart from the other two.

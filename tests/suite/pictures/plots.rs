@@ -1,26 +1,19 @@
 //! Pictures of other data than a trace, such as the stability of an order and training curves, and several probes side by side.
 
-use std::sync::Arc;
-
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::font;
-use ssmprobe::viz::draw::scene::{Point, Shape};
-use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
-use ssmprobe::viz::figures::plot::Plot;
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{COLUMN, Options, Size, export, find};
+use ssmprobe::viz::{Size, export};
 
-use super::lists::height;
-use super::marks::{Axes, Marks, SHADE, apart, at, coloured, middle, near, pixel};
-use super::small::{self, ACCURACIES, GRID, LOSSES, SPREAD, STEPS, TOKEN_EVIDENCE};
-use super::{looks, plotted, side_by_side};
-use crate::close::assert_close;
+use super::marks::Axes;
+use super::prelude::*;
+use super::side_by_side;
+use super::small::{ACCURACIES, LOSSES, SPREAD, STEPS, TOKEN_EVIDENCE};
 
 #[test]
 pub fn stability() {

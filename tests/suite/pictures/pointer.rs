@@ -1,25 +1,17 @@
 //! What the pointer finds: at a place known by its axes or its patch, the right token or position, neither mirrored nor
 //! off by one, and its numbers of the trace.
 
-use std::sync::Arc;
-
 use eframe::egui;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
-use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing, Trace};
+use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing};
 use ssmprobe::viz::draw::readout::{self, Readout};
-use ssmprobe::viz::draw::scene::{Hover, Point};
-use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::{COLUMN, FIGURES, Options};
+use ssmprobe::viz::draw::scene::Hover;
 
-use super::draw_column;
-use super::lists::height;
-use super::marks::{Marks, middle};
+use super::prelude::*;
 use super::small::{
-    self, BEST, BY_SCORE, EXACT, EXACT_RASTER, GRID, KERNEL, N, PROXY, SCORES, SWEEPS, TOKEN_EVIDENCE, USED,
-    WEIGHTS,
+    BEST, BY_SCORE, EXACT, EXACT_RASTER, KERNEL, PROXY, SCORES, SWEEPS, TOKEN_EVIDENCE, USED, WEIGHTS,
 };
-use crate::close::assert_close;
 use crate::window::{self, Window};
 
 fn token(i: usize) -> Hover {

@@ -1,19 +1,13 @@
 //! Regions: outlined over the picture and listed with their measures; over a dataset, the position of each and which is
 //! read before which.
 
-use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::colormap::diverging;
-use ssmprobe::viz::draw::scene::Box2;
-use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::dataset::{self, MapOf};
-use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
-use ssmprobe::viz::{COLUMN, Options, find};
+use ssmprobe::viz::figures::dataset;
+use ssmprobe::viz::figures::plot::EvaluationPlot;
 
-use super::lists::height;
-use super::marks::{Marks, near, pixel};
-use super::small::{self, GRID, N, PRECEDENCE};
-use super::{drawn, looks, plotted, why_nothing};
-use crate::close::assert_close;
+use super::prelude::*;
+use super::small::PRECEDENCE;
+use super::why_nothing;
 
 /// Corners of the grid between which an outline of the three regions runs, as (column, row) pairs from the left and top.
 const EDGES: [[[usize; 2]; 2]; 18] = [

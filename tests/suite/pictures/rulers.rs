@@ -1,11 +1,7 @@
 //! Converts between numbers and places on an axis, or colours of a colour bar, by the labels of the ticks.
 
-use std::sync::Arc;
-
-use ssmprobe::viz::draw::scene::{Box2, Raster};
-use ssmprobe::viz::draw::theme::Color;
-
-use super::marks::pixel;
+use super::prelude::*;
+use ssmprobe::viz::draw::scene::Raster;
 
 /// A linear or logarithmic scale along a line, derived from its ticks.
 pub struct Ruler {
