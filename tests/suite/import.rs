@@ -1,6 +1,7 @@
 //! Checkpoints of other projects (`tests/reference/originals.py`): the folder that `ssmprobe import` makes of each gives
 //! the tokens of the original, stage by stage, the probe it makes of a head the logits; tensors that fit nowhere are an error that names them, and nothing is written.
 
+use crate::run::assert_says;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -151,10 +152,8 @@ fn a_checkpoint_of_another_project_is_refused_with_the_names_that_do_not_fit() {
         }
     }
     let hub = root().join("tests/fixtures/backbones/vit/model.safetensors");
-    let error = open(&hub, "mae").unwrap_err();
-    assert!(error.contains("patch_embed.proj.weight") && error.contains("need no import"), "{error}");
-    let folder = open(&root().join("tests/fixtures/backbones/vit"), "mae").unwrap_err();
-    assert!(folder.contains("need no import"), "{folder}");
+    assert_says(open(&hub, "mae").unwrap_err(), &["patch_embed.proj.weight", "need no import"]);
+    assert_says(open(&root().join("tests/fixtures/backbones/vit"), "mae").unwrap_err(), &["need no import"]);
 }
 
 /// The tensors of the timm fixture, shape and bytes.
@@ -273,8 +272,7 @@ fn what_no_shape_says_is_asked_for() {
         Original::open(path, find(project).unwrap(), options).map(|_| ()).map_err(|error| error.to_string())
     };
     let none = ImportOptions::default();
-    let error = open(&checkpoint("mae"), "mae", &none).unwrap_err();
-    assert!(error.contains("--heads") && error.contains("width 24"), "{error}");
+    assert_says(open(&checkpoint("mae"), "mae", &none).unwrap_err(), &["--heads", "width 24"]);
     let error = open(&checkpoint("timm"), "timm", &ImportOptions { scale: None, ..options() }).unwrap_err();
     assert!(error.contains("--normalize"), "{error}");
     let error = open(&checkpoint("beit"), "beit", &none).unwrap_err(); // it could be BEiT v2
@@ -294,19 +292,16 @@ fn what_no_shape_says_is_asked_for() {
     open(&path, "timm", &image([12, 20])).unwrap();
     oblong.insert("pos_embed".into(), (vec![1, 13, 24], vec![0; 4 * 13 * 24]));
     save(&oblong, &path);
-    let error = open(&path, "timm", &options()).unwrap_err();
-    assert!(error.contains("13 positions") && error.contains("--image-size"), "{error}");
+    assert_says(open(&path, "timm", &options()).unwrap_err(), &["13 positions", "--image-size"]);
     open(&path, "timm", &image([12, 16])).unwrap();
     for wrong in [[12, 20], [13, 16], [4, 4]] {
-        let error = open(&path, "timm", &image(wrong)).unwrap_err();
-        assert!(error.contains("do not fit"), "{error}");
+        assert_says(open(&path, "timm", &image(wrong)).unwrap_err(), &["do not fit"]);
     }
     // A prefix of no encoder, and a file of several encoders without a prefix.
     let prefix = |prefix: &str| ImportOptions { prefix: Some(prefix.to_owned()), ..options() };
     let error = open(&checkpoint("mocov3"), "mocov3", &prefix("encoder.")).unwrap_err();
     assert!(error.contains("module.momentum_encoder.") && error.contains("--prefix"), "{error}");
-    let error = open(&checkpoint("mocov3"), "timm", &options()).unwrap_err();
-    assert!(error.contains("its encoders are under"), "{error}");
+    assert_says(open(&checkpoint("mocov3"), "timm", &options()).unwrap_err(), &["its encoders are under"]);
     let error = open(&checkpoint("timm"), "timm", &prefix("encoder.")).unwrap_err();
     assert!(error.contains("--prefix encoder.: its only encoder is under no prefix"), "{error}");
     // The other encoders are left out once one is chosen, also one around it; what belongs to none is not.
@@ -329,15 +324,13 @@ fn what_no_shape_says_is_asked_for() {
     assert_eq!(notes[2], format!("left out: 2 of head.*, {} of teacher.ema.*", whole.len()));
     several.insert("other.weight".into(), (vec![1], vec![0; 4]));
     save(&several, &path);
-    let error = open(&path, "timm", &prefix("student.")).unwrap_err();
-    assert!(error.contains("1 unused: other.weight"), "{error}");
+    assert_says(open(&path, "timm", &prefix("student.")).unwrap_err(), &["1 unused: other.weight"]);
     save(&BTreeMap::new(), &path);
     let error = open(&path, "timm", &options()).unwrap_err();
     assert!(error.ends_with("; it contains no tensor"), "{error}");
     let key = |key: &str| ImportOptions { key: Some(key.to_owned()), ..options() };
     open(&checkpoint("dino"), "dino", &key("student")).unwrap();
-    let error = open(&checkpoint("timm"), "timm", &key("model_ema")).unwrap_err();
-    assert!(error.contains("leave out --key"), "{error}");
+    assert_says(open(&checkpoint("timm"), "timm", &key("model_ema")).unwrap_err(), &["leave out --key"]);
     let mut tuned = tensors();
     for part in ["weight", "bias"] {
         let norm = tuned.remove(&format!("norm.{part}")).expect("a final norm");
@@ -347,8 +340,7 @@ fn what_no_shape_says_is_asked_for() {
     let error = open(&path, "timm", &options()).unwrap_err();
     assert!(error.contains("2 missing: norm.bias, norm.weight; a ViT that was fine-tuned"), "{error}");
     // MAE's own fine-tuning gives such models.
-    let error = open(&path, "mae", &options()).unwrap_err();
-    assert!(error.contains("2 unused") && error.contains("; a ViT that was fine-tuned"), "{error}");
+    assert_says(open(&path, "mae", &options()).unwrap_err(), &["2 unused", "; a ViT that was fine-tuned"]);
     let error = open(&checkpoint("dino"), "dino", &key("ema")).unwrap_err();
     assert!(error.contains("under ema") && error.contains("student, teacher, epoch, args"), "{error}");
 }
@@ -381,8 +373,7 @@ fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
         |scale| Original::open(folder.path(), find("timm").unwrap(), &ImportOptions { scale, ..options() });
     for side in [32, 16] {
         // There is no configuration, or that of a model of other images.
-        let error = open(None).map(|_| ()).unwrap_err().to_string();
-        assert!(error.contains("is not in the weights: give --normalize"), "{error}");
+        assert_says(open(None).map(|_| ()).unwrap_err(), &["is not in the weights: give --normalize"]);
         let config = format!(
             r#"{{"architecture": "vit", "pretrained_cfg": {{"input_size": [3, {side}, {side}], "crop_pct": 0.9,
                 "interpolation": "bilinear", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}}"#
@@ -523,11 +514,9 @@ fn a_head_of_four_layers_reads_the_tokens_that_its_file_asks_for() {
             let size = target.iter().fold(1.0_f32, |most, x| most.max(x.abs()));
             assert_close(format!("{case}, image {k}"), logits, target, 1e-5 * f64::from(size));
         }
-        let error = backbone.forward_layers(&images, &[2], true).unwrap_err().to_string();
-        assert!(
-            error.contains("4 concatenated layers")
-                && error.contains("ending at layer 2, but there are only 3"),
-            "{error}"
+        assert_says(
+            backbone.forward_layers(&images, &[2], true).unwrap_err(),
+            &["4 concatenated layers", "ending at layer 2, but there are only 3"],
         );
     }
 }
@@ -547,8 +536,7 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let path = folder.path().join("heads.safetensors");
     let tensor = |name: &str| (name.to_owned(), (vec![1_usize], vec![0_u8; 4]));
     save(&["a.weight", "a.bias", "b.weight", "b.bias"].map(tensor).into(), &path);
-    let several = open_head(&path, "dinov2-linear", 24).map(|_| ()).unwrap_err().to_string();
-    assert!(several.contains("several heads"), "{several}");
+    assert_says(open_head(&path, "dinov2-linear", 24).map(|_| ()).unwrap_err(), &["several heads"]);
     save(&[("0.cls_token".to_owned(), (vec![1, 1, 24], vec![0; 96]))].into(), &path);
     let missing = open_head(&path, "ep", 24).map(|_| ()).unwrap_err().to_string();
     assert!(missing.contains("\"0.v.weight\" [features, width] is missing"), "{missing}");
@@ -609,8 +597,7 @@ fn the_verb_makes_a_probe_of_a_head() {
         command.arg("--backbone").arg(&backbone).arg(&out);
         command
     };
-    let stdout = done(&mut import());
-    assert!(stdout.contains("5 classes from the CLS token, then the mean"), "{stdout}");
+    assert_says(done(&mut import()), &["5 classes from the CLS token, then the mean"]);
     let probe = Probe::load(&out).unwrap();
     assert_eq!(
         (probe.meta.backbone.id.as_str(), probe.meta.backbone.model_type.as_str()),

@@ -20,7 +20,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, succeeds};
+use crate::run::{Desk, assert_ends, assert_says, backbone, done, files, json, lines, program, succeeds};
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
 const RATES: [f64; 2] = [1e-3, 1e-2];
@@ -252,10 +252,9 @@ fn a_protocol_brings_its_epochs_and_rates() {
     let place = |key: &str| within[0][key].as_u64().expect("a number") as usize;
     assert_eq!((place("step"), place("epoch")), (due[0], due[0] / steps + 1));
     let mut report = program();
-    let table = done(report.arg("report").arg(desk.path("run")).args(["--table", "rates"]));
-    assert!(
-        table.contains("10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.0000003125,"),
-        "{table}"
+    assert_says(
+        done(report.arg("report").arg(desk.path("run")).args(["--table", "rates"])),
+        &["10 epochs of SGD with momentum 0.9, as dinov2-linear (rates 0.0000003125,"],
     );
     // A resumed run keeps its epochs and rates: another preset is refused.
     assert_ends(&mut desk.resume("run", &["--protocol", "mae-linprobe"]), 2, &["protocol.protocol"]);

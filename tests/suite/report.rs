@@ -32,7 +32,7 @@ use tempfile::TempDir;
 
 use crate::ablation::token_key;
 use crate::close::assert_close;
-use crate::run::{assert_ends, done, program, succeeds};
+use crate::run::{assert_ends, assert_says, done, program, succeeds};
 
 /// Test images of every run here: 20, of 4 classes in turn.
 const IMAGES: usize = 20;
@@ -1084,8 +1084,7 @@ fn one_image_and_one_class_are_named_as_one() {
     let (_folder, [mut source]) = main_source();
     let dataset = &mut source.run.manifest.dataset;
     (dataset.test, dataset.classes) = (1, vec!["cat".into()]);
-    let said = source.notes().remove(0);
-    assert!(said.contains(" 80 training and 1 test image, 1 class; 2 epochs of "), "{said}");
+    assert_says(source.notes().remove(0), &[" 80 training and 1 test image, 1 class; 2 epochs of "]);
 }
 
 #[test]
@@ -1170,8 +1169,7 @@ fn evaluations_of_another_day_are_kept() {
     merged.merge(fewer);
     assert_eq!((merged.probes[0].metrics.removals.len(), merged.probes[0].metrics.last.len()), (2, 1));
     std::fs::write(folder.path().join("evaluation.json"), "{").unwrap();
-    let error = Source::open(folder.path()).err().unwrap().to_string();
-    assert!(error.contains("evaluation.json"), "{error}");
+    assert_says(Source::open(folder.path()).err().unwrap(), &["evaluation.json"]);
 }
 
 #[test]
@@ -1188,8 +1186,7 @@ fn what_was_found_of_another_file_is_left_out() {
     std::fs::write(source.run.probe_path("sinkhorn", 0, ProbeCheckpoint::Best), "trained on").unwrap();
     let trained = Source::open(folder.path()).unwrap();
     assert_eq!((rows(&trained), trained.stale.len()), (1, 1));
-    let notes = trained.notes().join("\n");
-    assert!(notes.contains("trained further since: sinkhorn, seed 0 (best)"), "{notes}");
+    assert_says(trained.notes().join("\n"), &["trained further since: sinkhorn, seed 0 (best)"]);
     // Without any evaluation of the routers as they are, that is why they have no table.
     std::fs::write(source.run.probe_path("sinkhorn", 1, ProbeCheckpoint::Best), "trained on").unwrap();
     let mut report = program();
@@ -1284,8 +1281,7 @@ fn words_and_numbers_survive_every_format() {
     let latex = render("latex", &[name]);
     assert!(latex.contains("\\midrule\n{}[1] $<$b$>$x"), "{latex}");
     let code = Table { notes: vec!["see `a_b` or `c".into()], ..table.clone() };
-    let latex = render("latex", &[code]);
-    assert!(latex.contains("see \\texttt{a\\_b} or \\textasciigrave{}c"), "{latex}");
+    assert_says(render("latex", &[code]), &["see \\texttt{a\\_b} or \\textasciigrave{}c"]);
     let csv = render("csv", &[table]);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let records: Vec<csv::StringRecord> = reader.records().collect::<Result<_, _>>().unwrap();

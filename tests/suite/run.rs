@@ -2,6 +2,7 @@
 //! backbone; a run that is interrupted anywhere resumes to the same bits.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -201,6 +202,13 @@ pub fn assert_ends(command: &mut Command, code: i32, words: &[&str]) {
     assert!(found == code && says_all, "{command:?}: {found}: {stderr}");
 }
 
+/// Panics unless a text, such as an error, has all these words.
+#[track_caller]
+pub fn assert_says(text: impl Display, words: &[&str]) {
+    let text = text.to_string();
+    assert!(words.iter().all(|words| text.contains(words)), "{text}\n  does not say all of {words:?}");
+}
+
 pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a JSON document per line")).collect()
 }
@@ -354,8 +362,7 @@ fn a_damaged_checkpoint_is_an_error_that_names_it() {
     let bytes = fs::read(&path).expect("a file");
     for damaged in [&bytes[..bytes.len() - 1], b"", b"no checkpoint"] {
         fs::write(&path, damaged).expect("written");
-        let error = run.checkpoint().expect_err("it would begin anew").to_string();
-        assert!(error.contains("checkpoint.safetensors"), "{error}");
+        assert_says(run.checkpoint().expect_err("it would begin anew"), &["checkpoint.safetensors"]);
     }
 }
 
@@ -427,10 +434,9 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
         listed["caches"][0]["about"]["names"],
         serde_json::json!({"dataset": "scenes", "backbone": "backbone"})
     );
-    let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));
-    assert!(
-        shown.contains("  scenes through backbone, layer last, 144 of 144 images, ")
-            && shown.contains(", written ")
+    assert_says(
+        done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut"))),
+        &["  scenes through backbone, layer last, 144 of 144 images, ", ", written "],
     );
     fs::write(cut.join("manifest.json"), "{}").expect("a file");
     let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));

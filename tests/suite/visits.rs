@@ -16,6 +16,7 @@ use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
 use ssmprobe::app::state::{ActiveRun, Finding, Severity, Status};
 
 use crate::pictures::painted;
+use crate::run::assert_says;
 use crate::window::{Window, succeed};
 
 impl Window {
@@ -420,11 +421,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.harness.state_mut().resume();
     window.harness.run();
     assert!(opens(&window, "demo"));
-    let said = window.says_text();
-    assert!(
-        said.contains("session could not be restored") && said.contains("the file stays as it is"),
-        "{said}"
-    );
+    assert_says(window.says_text(), &["session could not be restored", "the file stays as it is"]);
     assert_eq!(std::fs::read_to_string(&session).expect("a file"), damaged);
     assert!(window.has("session could not be restored"));
 }
@@ -577,8 +574,7 @@ fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
     window.harness.state_mut().state.training.active = Some(training);
     open(&mut window, &far);
     window.click("Connect");
-    let said = window.says_text();
-    assert!(said.contains("A training is running") && said.contains("./theirs (gpu1)"), "{said}");
+    assert_says(window.says_text(), &["A training is running", "./theirs (gpu1)"]);
     is_open(&window, 1, Some(&work));
 }
 

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::server::{Reply, Request, Server};
 use super::{COMMIT, UNREACHABLE, client, proceed, sha256};
 use crate::faults::tree;
-use crate::run::{self, fixture};
+use crate::run::{self, assert_says, fixture};
 
 /// The state of the stand-in: one repository, the store of large files, and the hashes that were verified.
 #[derive(Default)]
@@ -203,13 +203,11 @@ fn what_was_pushed_is_there_and_is_fetched_as_it_is_now() {
         (Hub { offline: true, ..reader.clone() }, "give a local file"),
     ] {
         assert_eq!(fs::read(gone.file(source, &mut proceed).unwrap()).unwrap(), vec![7; 200_000]);
-        let error = gone.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
+        assert_says(gone.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err(), &[words]);
     }
     let error = reader.file("hf:me/birds/b.safetensors", &mut proceed).unwrap_err().to_string();
     assert!(error.contains("me/birds has no file b.safetensors") && error.contains("/tree/main"), "{error}");
-    let error = reader.file("hf:me/birds", &mut proceed).unwrap_err().to_string();
-    assert!(error.contains("hf:organisation/name/file"), "{error}");
+    assert_says(reader.file("hf:me/birds", &mut proceed).unwrap_err(), &["hf:organisation/name/file"]);
 
     // A second commit uploads no content that is in the store already.
     let puts = store.requests().len();
@@ -235,10 +233,9 @@ fn what_keeps_probes_from_the_hub_says_what_to_do_and_never_the_token() {
         error(&Hub { token: None, ..good.clone() }, false)
             .contains("log in with `hf auth login`, or set HF_TOKEN")
     );
-    let text = error(&Hub { token: Some("hf_other".into()), ..good.clone() }, false);
-    assert!(
-        text.contains("your token may not create it (me/birds)") && text.contains("Invalid credentials"),
-        "{text}"
+    assert_says(
+        error(&Hub { token: Some("hf_other".into()), ..good.clone() }, false),
+        &["your token may not create it (me/birds)", "Invalid credentials"],
     );
     assert!(error(&Hub { offline: true, ..good.clone() }, false).contains("HF_HUB_OFFLINE forbids pushing"));
     assert!(error(&good, true).contains("the Hub has no repository me/birds"));

@@ -1,5 +1,6 @@
 //! False claims of safetensors headers and of indices.
 
+use crate::run::assert_says;
 use std::fs;
 
 use ssmprobe::model::backbone::weights::Weights;
@@ -56,10 +57,9 @@ fn weights_that_are_not_finite_are_an_error() {
     for (value, shown) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf"), (f32::NEG_INFINITY, "-inf")] {
         let header = r#"{"good":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"layer.weight":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}}"#;
         let data = [1.0_f32, 2.0, value].iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>();
-        let text = error("model.safetensors", &safetensors(header, &data));
-        assert!(
-            text.contains("\"layer.weight\"") && text.contains(&format!("{shown} at flat index 1")),
-            "{text}"
+        assert_says(
+            error("model.safetensors", &safetensors(header, &data)),
+            &["\"layer.weight\"", &format!("{shown} at flat index 1")],
         );
     }
 }
@@ -102,8 +102,7 @@ fn an_index_names_files_beside_it_only() {
 
     let dir = folder(name, br#"{"weight_map": {"w": "a", "v": "a"}}"#);
     fs::write(dir.path().join("a"), &shard).unwrap();
-    let text = Weights::open(dir.path()).unwrap_err().to_string();
-    assert!(text.contains("\"v\" is not in a"), "{text}");
+    assert_says(Weights::open(dir.path()).unwrap_err(), &["\"v\" is not in a"]);
     fs::write(dir.path().join(name), br#"{"weight_map": {"w": "a", "u": "b"}}"#).unwrap();
     fs::write(
         dir.path().join("b"),
