@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use indexmap::IndexMap;
 use serde_json::Value;
 use ssmprobe::model::backbone::preprocess::Pixels;
-use ssmprobe::model::explain::evaluation::removals::NoEncoder;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
@@ -65,10 +64,11 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
                 pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
                 seen: &Picture::default(),
                 seed: 0,
-                why_no_subset: Some("There is no encoder"),
+                why_no_subset: None,
             };
             let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
-            let Ok(mut found) = measure(&[subject], &image, &spec, &mut NoEncoder);
+            let mut passes = PatchByPatch { tokens, pictures: Vec::new() };
+            let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
             found.swap_remove(0).expect("curves")
         };
         let logits = ImageReading::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();

@@ -28,6 +28,7 @@ use crate::model::explain::localization::{self, TokenValues};
 use crate::model::explain::null_model::{Band, MeanNull, Null, NullBands, untrained_mean};
 use crate::model::explain::readout::token_weight;
 use crate::model::explain::regions::RegionMeasures;
+use crate::model::explain::removal::measure_head;
 use crate::model::io::Format;
 use crate::model::ops::pooling::weight_rule::softmax;
 use crate::model::probe::{Probe, ProbeError};
@@ -202,8 +203,9 @@ impl<'a> Evaluator<'a> {
             ImageMetrics::new(&reading, logits, class, spec, localization).map(Box::new)
         });
         let without_encoder = self.removes().filter(|spec| !spec.needs_encoder());
-        let removals =
-            own.zip(without_encoder).map(|(class, spec)| removals::cached_heights(&reading, class, spec));
+        let removals = own
+            .zip(without_encoder)
+            .map(|(class, spec)| removals::heights(&measure_head(&reading, class, spec)));
         let positions = reading.positions(stats.as_ref());
         let times_n = |weight: &Vec<f64>| weight.iter().map(|w| w * tokens.grid.len() as f64).collect();
         let weights: Option<Vec<f64>> = weight.as_ref().map(times_n);
@@ -218,7 +220,7 @@ impl<'a> Evaluator<'a> {
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
             measures: stats.as_ref().map(PlanStats::measures),
             order,
-            removals: removals.transpose()?,
+            removals,
             metrics: metrics.transpose()?,
             regions,
             maps: Maps { positions, weights, vectors },

@@ -2,26 +2,18 @@
 //! (docs/definitions.md, section 12). Modes that need no encoder are computed from cached tokens, on all cores; for the
 //! others the owner of the encoder calls [`Evaluator::remove`] image by image.
 
-use std::convert::Infallible;
 use std::sync::LazyLock;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
 use super::evaluator::Evaluator;
-use crate::model::backbone::preprocess::Pixels;
-use crate::model::explain::image_reading::ImageReading;
-use crate::model::explain::intervention::{Intervention, InterventionError};
+use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::removal::{
-    Curve, Image, Mode, Passes, RANDOM, RANKINGS, Removal, RemovalSpec, Subject, measure,
+    Curve, Curves, Found, Image, Mode, Passes, RANDOM, RANKINGS, RemovalSpec, Subject, measure,
 };
-use crate::model::probe::Probe;
 use crate::model::reading::Reading;
-use crate::model::tokens::Tokens;
-use crate::model::trace::Picture;
-
-/// Why there is neither attention rollout nor removal before the encoder.
-const NO_ENCODER: &str = "Needs the encoder, but only cached tokens are read";
 
 /// A column of an evaluation.
 pub struct RemovalColumn {
@@ -66,41 +58,13 @@ pub struct RemovalHeights {
     pub insertion: Vec<f32>,
 }
 
-/// Heights of an image of the probe's class `class`, from its cached tokens.
-pub(super) fn cached_heights(
-    reading: &ImageReading<'_>,
-    class: usize,
-    spec: &RemovalSpec,
-) -> Result<Heights, InterventionError> {
-    let image = Image {
-        name: String::new(),
-        tokens: reading.tokens,
-        pixels: &Pixels { height: 0, width: 0, values: Vec::new() },
-        seen: &Picture::default(),
-        seed: reading.image_seed,
-        why_no_subset: Some(NO_ENCODER),
-    };
-    let Ok(heights) = heights(&reading.probe, reading.change.clone(), class, &image, spec, &mut NoEncoder);
-    heights
-}
-
-/// Heights of an image of the probe's class `class`.
-fn heights<P: Passes>(
-    probe: &Probe,
-    change: Intervention,
-    class: usize,
-    image: &Image<'_>,
-    spec: &RemovalSpec,
-    passes: &mut P,
-) -> Result<Result<Heights, InterventionError>, P::Error> {
-    let reading = Reading { change, ..Reading::default() };
-    let subject = Subject { probe, name: String::new(), reading, class: Some(class) };
-    let height = |removal: &Removal, column: &RemovalColumn| {
-        let curves = removal.modes.get(&column.mode)?.found()?.get(column.ranking)?;
+/// Heights of the curves of an image.
+pub(super) fn heights(modes: &IndexMap<Mode, Found<Curves>>) -> Heights {
+    let height = |column: &RemovalColumn| {
+        let curves = modes.get(&column.mode)?.found()?.get(column.ranking)?;
         Some(Curve::height(&curves[column.way].probability) as f32)
     };
-    let removal = measure(&[subject], image, spec, passes)?.swap_remove(0);
-    Ok(removal.map(|removal| COLUMNS.iter().map(|column| height(&removal, column)).collect()))
+    COLUMNS.iter().map(height).collect()
 }
 
 impl RemovalHeights {
@@ -138,30 +102,9 @@ impl Evaluator<'_> {
         passes: &mut P,
     ) -> Result<Result<(), InterventionError>, P::Error> {
         let Some((class, spec)) = self.own_class(image).zip(self.removes()) else { return Ok(Ok(())) };
-        let found = heights(&self.probe, self.change.clone(), class, fresh, spec, passes)?;
-        Ok(found.map(|heights| answer.removals = Some(heights)))
-    }
-}
-
-/// [`Passes`] without an encoder.
-pub struct NoEncoder;
-
-impl Passes for NoEncoder {
-    type Error = Infallible;
-
-    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn rollout(&mut self) -> Result<Result<Vec<f32>, String>, Infallible> {
-        Ok(Err(NO_ENCODER.to_owned()))
-    }
-
-    fn left(&mut self, _: &[&[usize]]) -> Result<Vec<Tokens>, Infallible> {
-        unreachable!("no patch is said to be known")
-    }
-
-    fn pictures(&mut self, _: &[Pixels]) -> Result<Vec<Tokens>, Infallible> {
-        unreachable!("no patch is said to be known")
+        let reading = Reading { change: self.change.clone(), ..Reading::default() };
+        let subject = Subject { probe: &self.probe, name: String::new(), reading, class: Some(class) };
+        let found = measure(&[subject], fresh, spec, passes)?.swap_remove(0);
+        Ok(found.map(|removal| answer.removals = Some(heights(&removal.modes))))
     }
 }

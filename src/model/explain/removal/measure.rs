@@ -1,11 +1,13 @@
 //! Removal curves of one image through several probes. The encoder runs once for all of them on each set of tokens: random
 //! orders are the same for every probe, and rankings often agree.
 
+use std::convert::Infallible;
+
 use indexmap::IndexMap;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{Curves, Found, Mode, Orders, RANKINGS, Removal, STEPS, Schedule, Sets, road};
+use super::{Curves, Found, Mode, Orders, RANKINGS, Ranked, Removal, STEPS, Schedule, Sets, road};
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::explain::class_name;
 use crate::model::explain::image_reading::ImageReading;
@@ -94,7 +96,7 @@ pub struct Image<'a> {
     pub seen: &'a Picture,
     /// Seed of random orders that heads draw: its index in its dataset.
     pub seed: u64,
-    /// Why patches cannot be removed one by one, if tokens do not correspond to patches or there is no encoder.
+    /// Why patches cannot be removed one by one, if tokens do not correspond to patches.
     pub why_no_subset: Option<&'static str>,
 }
 
@@ -116,12 +118,6 @@ pub trait Passes {
     fn pictures(&mut self, pictures: &[Pixels]) -> Result<Vec<Tokens>, Self::Error>;
 }
 
-/// The measurement of one probe in progress.
-struct Measurement<'a> {
-    reading: ImageReading<'a>,
-    removal: Removal,
-}
-
 /// The removal curves of an image through every probe, or why a probe cannot read it.
 pub fn measure<P: Passes>(
     subjects: &[Subject<'_>],
@@ -131,97 +127,132 @@ pub fn measure<P: Passes>(
 ) -> Result<Vec<Result<Removal, InterventionError>>, P::Error> {
     let rollout = passes.rollout()?;
     let rollout = rollout.as_deref().map_err(String::as_str);
-    let started = subjects.par_iter().map(|subject| start(subject, image, rollout, spec));
+    let started = subjects.par_iter().map(|Subject { probe, reading, class, .. }| {
+        let reading = ImageReading::new(probe, reading.change.clone(), image.tokens, image.seed)?;
+        Ok(Measurement::new(reading, *class, rollout, spec.seed))
+    });
     let mut started: Vec<Result<Measurement<'_>, InterventionError>> = started.collect();
     for &mode in &spec.modes {
         let mut measurements: Vec<&mut Measurement<'_>> =
             started.iter_mut().filter_map(|started| started.as_mut().ok()).collect();
         let curves = match mode {
             Mode::Frozen | Mode::Rerouted => {
-                let each =
-                    measurements.iter().map(|measurement| head_curves(measurement, mode, spec, passes));
+                let each = measurements.iter().map(|measurement| {
+                    measurement.head_curves(mode, spec, &mut |done, total| passes.progress(mode, done, total))
+                });
                 each.collect::<Result<Vec<_>, _>>()?
             }
             Mode::Patches | Mode::Pixels => encoder_curves(&measurements, mode, image, spec, passes)?,
         };
         for (measurement, curves) in measurements.iter_mut().zip(curves) {
-            measurement.removal.modes.insert(mode, curves);
+            measurement.modes.insert(mode, curves);
         }
     }
-    Ok(started.into_iter().map(|started| started.map(|measurement| measurement.removal)).collect())
+    let results = subjects
+        .iter()
+        .zip(started)
+        .map(|(subject, started)| started.map(|measurement| measurement.removal(subject, image, spec.steps)));
+    Ok(results.collect())
 }
 
-fn start<'a>(
-    subject: &Subject<'a>,
-    image: &Image<'a>,
-    rollout: Result<&[f32], &str>,
+/// The curves of an image as it was read, for `class`, in the modes of `spec`, none of which needs the encoder.
+pub fn measure_head(
+    reading: &ImageReading<'_>,
+    class: usize,
     spec: &RemovalSpec,
-) -> Result<Measurement<'a>, InterventionError> {
-    let Subject { probe, name, reading, class } = subject;
-    let read = ImageReading::new(probe, reading.change.clone(), image.tokens, image.seed)?;
-    let logits = read.logits();
-    let class = class.unwrap_or_else(|| argmax(&logits));
-    let rival = rival(&logits, class);
-    let rankings = read.rankings(class, rollout, spec.seed).into_iter();
-    let named = |class: usize| class_name(&probe.meta.classes, class);
-    let fraction = (0..=spec.steps).map(|i| i as f64 / spec.steps as f64).collect();
-    let removal = Removal {
-        format: Format,
-        image: image.name.clone(),
-        probe: name.clone(),
-        head: probe.meta.head.clone(),
-        reading: reading.clone(),
-        grid: image.tokens.grid,
-        seen: image.seen.clone(),
-        class: (class, named(class)),
-        rival: rival.map(|rival| (rival, named(rival))),
-        fraction,
-        rankings: rankings.map(|(id, found)| (id.to_owned(), found)).collect(),
-        modes: IndexMap::new(),
+) -> IndexMap<Mode, Found<Curves>> {
+    let reading = reading.with(reading.change.clone(), reading.output.clone());
+    let measurement = Measurement::new(reading, Some(class), Err("Needs the encoder"), spec.seed);
+    let curves = |&mode: &Mode| {
+        let Ok(curves) = measurement.head_curves(mode, spec, &mut |_, _| Ok::<(), Infallible>(()));
+        (mode, curves)
     };
-    Ok(Measurement { reading: read, removal })
+    spec.modes.iter().map(curves).collect()
 }
 
-impl Measurement<'_> {
+/// The measurement of one probe in progress.
+struct Measurement<'a> {
+    reading: ImageReading<'a>,
+    class: usize,
+    rival: Option<usize>,
+    rankings: IndexMap<String, Found<Ranked>>,
+    modes: IndexMap<Mode, Found<Curves>>,
+}
+
+impl<'a> Measurement<'a> {
+    /// Ranks the tokens of an image for `class`, or the predicted one if `None`; `seed` breaks ties.
+    fn new(
+        reading: ImageReading<'a>,
+        class: Option<usize>,
+        rollout: Result<&[f32], &str>,
+        seed: u64,
+    ) -> Self {
+        let logits = reading.logits();
+        let class = class.unwrap_or_else(|| argmax(&logits));
+        let rankings = reading.rankings(class, rollout, seed).into_iter();
+        let rankings = rankings.map(|(id, found)| (id.to_owned(), found)).collect();
+        Self { reading, class, rival: rival(&logits, class), rankings, modes: IndexMap::new() }
+    }
+
     /// The schedule of its rankings and of the random orders, whose sets are added to `sets`.
     fn schedule(&self, mode: Mode, spec: &RemovalSpec, sets: &mut Sets) -> Schedule {
         let ranked = RANKINGS.iter().filter_map(|ranking| {
-            let found = self.removal.rankings[ranking.id].found()?;
+            let found = self.rankings[ranking.id].found()?;
             Some(Orders { id: ranking.id, orders: vec![found.order.clone()] })
         });
-        let random = Orders::random(self.removal.grid.len(), mode.draws(), spec.seed);
+        let random = Orders::random(self.reading.tokens.grid.len(), mode.draws(), spec.seed);
         Schedule::new(&ranked.chain([random]).collect::<Vec<_>>(), spec.steps, sets)
     }
 
     fn curves(&self, schedule: &Schedule, logits: &[Vec<f64>]) -> Found<Curves> {
-        let rival = self.removal.rival.as_ref().map(|(rival, _)| *rival);
-        Found::Some(schedule.curves(logits, self.removal.class.0, rival))
+        Found::Some(schedule.curves(logits, self.class, self.rival))
     }
-}
 
-/// Curves of a mode that changes what the head reads, without the encoder.
-fn head_curves<P: Passes>(
-    measurement: &Measurement<'_>,
-    mode: Mode,
-    spec: &RemovalSpec,
-    passes: &mut P,
-) -> Result<Found<Curves>, P::Error> {
-    let mut sets = Sets::new();
-    let schedule = measurement.schedule(mode, spec, &mut sets);
-    let all: Vec<&Vec<usize>> = sets.iter().collect();
-    let mut logits = Vec::with_capacity(all.len());
-    for batch in all.chunks(BATCH) {
-        passes.progress(mode, logits.len(), all.len())?;
-        let read = match mode {
-            Mode::Frozen => measurement.reading.frozen(batch),
-            _ => measurement.reading.rerouted(batch),
-        };
-        match read {
-            Ok(read) => logits.extend(read),
-            Err(none) => return Ok(Found::None { none }),
+    /// Curves of a mode that changes what the head reads, without the encoder. `progress` is told how many of how many sets are read.
+    fn head_curves<E>(
+        &self,
+        mode: Mode,
+        spec: &RemovalSpec,
+        progress: &mut dyn FnMut(usize, usize) -> Result<(), E>,
+    ) -> Result<Found<Curves>, E> {
+        let mut sets = Sets::new();
+        let schedule = self.schedule(mode, spec, &mut sets);
+        let all: Vec<&Vec<usize>> = sets.iter().collect();
+        let mut logits = Vec::with_capacity(all.len());
+        for batch in all.chunks(BATCH) {
+            progress(logits.len(), all.len())?;
+            let read = match mode {
+                Mode::Frozen => self.reading.frozen(batch),
+                _ => self.reading.rerouted(batch),
+            };
+            match read {
+                Ok(read) => logits.extend(read),
+                Err(none) => return Ok(Found::None { none }),
+            }
+        }
+        Ok(self.curves(&schedule, &logits))
+    }
+
+    /// The result, with `steps` steps.
+    fn removal(self, subject: &Subject<'_>, image: &Image<'_>, steps: usize) -> Removal {
+        let Self { class, rival, rankings, modes, .. } = self;
+        let Subject { probe, name, reading, .. } = subject;
+        let named = |class: usize| (class, class_name(&probe.meta.classes, class));
+        Removal {
+            format: Format,
+            image: image.name.clone(),
+            probe: name.clone(),
+            head: probe.meta.head.clone(),
+            reading: reading.clone(),
+            grid: image.tokens.grid,
+            seen: image.seen.clone(),
+            class: named(class),
+            rival: rival.map(named),
+            fraction: (0..=steps).map(|i| i as f64 / steps as f64).collect(),
+            rankings,
+            modes,
         }
     }
-    Ok(measurement.curves(&schedule, &logits))
 }
 
 /// Curves of a mode that changes what the encoder reads, for all probes.
