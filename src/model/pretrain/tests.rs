@@ -224,14 +224,6 @@ fn a_checkpoint_goes_on_to_the_same_bits_and_one_of_other_sizes_is_refused() {
         for torn in [&last[..last.len() - 1], &last[..100], b"", b"no checkpoint of anything"] {
             assert!(refused(&plan, torn).contains("not a complete file"));
         }
-        // One without the moments of a parameter is refused.
-        let mut half = Pretraining::restore(&plan, &device, last).unwrap();
-        half.adam = AdamW::default();
-        half.step(&small_batch(&plan, 0));
-        let mut moments = half.adam.to_arrays();
-        moments.shift_remove("layernorm.bias.mean");
-        let without = half.adam.restore(&moments, &half.params, &device).unwrap();
-        assert!(!without.is_complete(&half.params));
     }
 }
 

@@ -98,6 +98,11 @@ fn moment(params: &Params, name: &str, array: &Array, device: &Device) -> Option
     fits.then(|| Tensor::from_data(&array.data[..], device))
 }
 
+/// Number of parameters that have a moment after the first step.
+fn trained_count(params: &Params) -> usize {
+    params.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed).count()
+}
+
 fn to_host(tensor: &Tensor<1>) -> Array {
     let data = tensor.to_data().try_to_vec::<f32>().expect("float32 moments");
     Array::new([data.len()], data)
@@ -187,12 +192,6 @@ impl AdamW {
         self.moments.iter().flat_map(|(name, both)| both.iter().zip(&other.moments[name]))
     }
 
-    /// Whether it has moments of all trained ones of these parameters, or has not stepped yet.
-    pub fn is_complete(&self, params: &Params) -> bool {
-        let trained = params.iter().filter(|(spec, _)| spec.constraint != Constraint::Fixed).count();
-        self.moments.len() == if self.steps == 0 { 0 } else { trained }
-    }
-
     /// Its state on the host, for a checkpoint: `<name>.mean`, `<name>.variance` and `steps`.
     pub fn to_arrays(&self) -> Arrays {
         let mut arrays = Arrays::new();
@@ -215,7 +214,8 @@ impl AdamW {
                 moments.insert(name.to_owned(), [tensor(mean)?, tensor(variance)?]);
             }
         }
-        Some(Self { steps, moments, decay: self.decay, rates: None })
+        let expected = if steps == 0 { 0 } else { trained_count(params) };
+        (moments.len() == expected).then_some(Self { steps, moments, decay: self.decay, rates: None })
     }
 }
 
@@ -333,6 +333,28 @@ mod tests {
             assert!(!fits(&start("x", 4, Constraint::Free)), "another length");
             assert!(!fits(&start("y", 3, Constraint::Free)), "another name");
             assert!(!fits(&start("x", 3, Constraint::Fixed)), "no trained one");
+        }
+    }
+
+    /// The parameter's next step would be as its first.
+    #[test]
+    fn a_state_without_the_moments_of_a_parameter_is_refused() {
+        let device = Device::flex();
+        let specs = ["x", "y"].map(|name| Spec::new(name, [3], Init::Constant(1.0)));
+        let params = Params::start(specs.to_vec(), 0, "test", &device);
+        let tracked = params.tracked();
+        let loss = (tracked.get::<1>("x") * tracked.get::<1>("y")).sum();
+        let gradients = gradients(&tracked, &[&loss.backward()]);
+        for protocol in [Protocol::Paper, Protocol::Dinov2Linear] {
+            let mut optimizer = protocol.optimizer();
+            let fits =
+                |optimizer: &Optimizer, state: &Arrays| optimizer.restore(state, &params, &device).is_some();
+            assert!(fits(&optimizer, &optimizer.to_arrays()), "before the first step");
+            optimizer.step(params.clone(), gradients.clone(), 0.1);
+            let mut state = optimizer.to_arrays();
+            assert!(fits(&optimizer, &state));
+            state.retain(|name, _| !name.starts_with("y."));
+            assert!(!fits(&optimizer, &state));
         }
     }
 }

@@ -5,7 +5,7 @@
 use burn::tensor::{Device, Tensor};
 use indexmap::IndexMap;
 
-use super::{Trained, moment, to_host, update};
+use super::{Trained, moment, to_host, trained_count, update};
 use crate::model::io::array::{Array, Arrays};
 use crate::model::probe::params::Params;
 
@@ -62,7 +62,9 @@ impl Momentum {
             let name = key.strip_suffix(".velocity")?;
             Some((name.to_owned(), moment(params, name, array, device)?))
         };
-        Some(Self { is_lars: self.is_lars, velocities: arrays.iter().map(velocity).collect::<Option<_>>()? })
+        let velocities: IndexMap<_, _> = arrays.iter().map(velocity).collect::<Option<_>>()?;
+        let is_complete = velocities.is_empty() || velocities.len() == trained_count(params);
+        is_complete.then_some(Self { is_lars: self.is_lars, velocities })
     }
 }
 
