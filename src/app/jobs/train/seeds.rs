@@ -50,33 +50,23 @@ impl Training<'_> {
         }
         let images = self.parts.train.images.len();
         let of_seed = images * config.epochs;
-        let mut pace = None;
+        let done = |index: usize, position: TrainCursor| {
+            let of_epoch = (position.step * config.batch).min(images);
+            index * of_seed + position.epoch * images + of_epoch
+        };
         if tell(Event::Begin { run: &self.run, device: &self.choice.found.name }).is_break() {
             return Ok(Summary { run: self.run, outcomes, finished: false });
         }
+        let mut pace = RateMeter::new(seeds.len() * of_seed, done(seeds_done, position));
         for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
             let mut trainers = self.trainers(seed, std::mem::take(&mut saved))?;
-            let done = |position: TrainCursor| {
-                let of_epoch = (position.step * config.batch).min(images);
-                index * of_seed + position.epoch * images + of_epoch
-            };
-            let pace = pace.get_or_insert_with(|| RateMeter::new(seeds.len() * of_seed, done(position)));
-            let task = Task {
-                tokens: &*self.tokens,
-                train: &self.parts.train,
-                select: &self.parts.select,
-                test: &self.parts.test,
-                config: &config,
-                device: &self.choice.device,
-                seed,
-                redrawn: self.run.manifest.redraws(),
-            };
+            let task = self.task(&config, seed);
             let (mut last, mut kept) = (position, Instant::now());
             let mut receive = |event: train::Event| -> Result<ControlFlow<()>, TrainingError> {
                 self.claim.beat()?;
                 Ok(match event {
                     train::Event::Step { position, steps, trainers } => {
-                        let progress = pace.at(done(position));
+                        let progress = pace.at(done(index, position));
                         last = position;
                         // An epoch may take hours; a kill should cost minutes.
                         if kept.elapsed() > CHECKPOINT_INTERVAL {
@@ -122,14 +112,7 @@ impl Training<'_> {
                 }
             };
             let finished = end.epoch >= config.epochs || all_failed(&trainers);
-            self.write_probes(seed, &trainers, end)?;
-            self.write_losses(seed, &trainers)?;
-            for trainer in &trainers {
-                let outcome = Outcome::from_trainer(trainer, seed);
-                self.run.write_outcome(&outcome)?;
-                outcomes.push(outcome);
-            }
-            self.run.write_tables(&outcomes)?;
+            self.write_seed(seed, &trainers, end, &mut outcomes)?;
             if !finished {
                 self.run.save(&checkpoint(index, end, &trainers))?;
                 return Ok(Summary { run: self.run, outcomes, finished });
@@ -141,6 +124,20 @@ impl Training<'_> {
             }
         }
         Ok(Summary { run: self.run, outcomes, finished: true })
+    }
+
+    /// The training of all heads with a seed.
+    fn task<'t>(&'t self, config: &'t TrainConfig, seed: u64) -> Task<'t> {
+        Task {
+            tokens: &*self.tokens,
+            train: &self.parts.train,
+            select: &self.parts.select,
+            test: &self.parts.test,
+            config,
+            device: &self.choice.device,
+            seed,
+            redrawn: self.run.manifest.redraws(),
+        }
     }
 
     /// The heads of a seed: newly initialised if `saved` is empty, otherwise restored from it.
@@ -176,6 +173,24 @@ impl Training<'_> {
         let heads =
             trainers.iter().map(|trainer| (trainer.name.as_str(), &trainer.progress.losses.points[..]));
         Ok(self.run.write_losses(seed, heads)?)
+    }
+
+    /// Writes the files of a seed whose training has ended at the position `end`, and adds its outcomes to those of the seeds before.
+    fn write_seed(
+        &self,
+        seed: u64,
+        trainers: &[HeadTrainer],
+        end: TrainCursor,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<(), TrainingError> {
+        self.write_probes(seed, trainers, end)?;
+        self.write_losses(seed, trainers)?;
+        for trainer in trainers {
+            let outcome = Outcome::from_trainer(trainer, seed);
+            self.run.write_outcome(&outcome)?;
+            outcomes.push(outcome);
+        }
+        Ok(self.run.write_tables(outcomes)?)
     }
 
     /// Writes the best and the last probe of every head that has finished an epoch, at the position `end`.
