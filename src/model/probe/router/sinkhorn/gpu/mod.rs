@@ -3,6 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `job` | the sizes of a batch, and the method and the memory for them; launches of the forward kernels |
 //! | `lines` | sums over one row or column in float32, accurate at any temperature |
 //! | `forward` | the iterations, then token weights or the plan |
 //! | `powers` | the same for token weights and their gradient, faster, where float32 holds the kernel |
@@ -16,6 +17,7 @@
 
 mod backward;
 mod forward;
+mod job;
 mod lines;
 mod log_plan;
 mod noise;
@@ -24,18 +26,14 @@ mod vec4;
 
 use burn::tensor::Shape;
 
+use self::job::{Job, MAX_UNITS, Method, max_shared_memory};
 use super::Sinkhorn;
-use super::noise::Noise;
 use super::operation::{PlansOp, TokenWeightsOp};
 use crate::model::ops::gpu::is_indexable;
 use crate::model::ops::gpu::prelude::*;
 
 /// Threads of a workgroup for plans with noise.
 const UNITS: usize = 256;
-/// Most threads of any other workgroup: enough for the tokens of 24 x 24 patches, and few enough for 96 registers each.
-const MAX_UNITS: usize = 640;
-/// Lowest temperature at which powers are tried: below it float32 holds those of no image.
-const MIN_POWERS_TEMPERATURE: f64 = 1.0 / 64.0;
 
 /// Whether the kernels can make token weights of these scores: indices fit 32 bits, and no loop is stopped ([`supports`]).
 pub(super) fn supports_weights(scores: &Tensor<2>, sinkhorn: Sinkhorn) -> bool {
@@ -166,146 +164,6 @@ impl CustomOp<CubeBackend, 1> for PlansOp {
         );
         [Some(grad_scores)]
     }
-}
-
-/// How the sums over rows and columns are computed, and in which memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Method {
-    /// By [`powers`] for images whose kernel float32 holds, by walks for the others, both in shared memory. Columns are added up in
-    /// blocks of this many strides.
-    Powers(usize),
-    /// By walks in shared memory.
-    WalkShared,
-    /// By walks in global memory.
-    WalkGlobal,
-}
-
-impl Method {
-    /// Strides of a block of [`powers`]; 0 for walks.
-    const fn block(self) -> usize {
-        if let Self::Powers(block) = self { block } else { 0 }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Job {
-    images: usize,
-    n: usize,
-    iterations: usize,
-    temperature: f64,
-    /// `2 / (tau (N - 1))`.
-    kappa: f32,
-    noisy: bool,
-}
-
-impl Job {
-    fn new(scores: &CubeTensor, sinkhorn: Sinkhorn) -> Self {
-        let [images, n] = scores.shape().dims();
-        let Sinkhorn { temperature, iterations } = sinkhorn;
-        let kappa = (2.0 / (temperature * n.saturating_sub(1).max(1) as f64)) as f32;
-        Self { images, n, iterations: iterations.max(1), temperature, kappa, noisy: false }
-    }
-
-    /// Plans with noise, their logarithms and the history of the iterations; the last two are valid only with `keep`.
-    fn forward_with(
-        &self,
-        noise: &Noise,
-        scores: &CubeTensor,
-        keep: bool,
-    ) -> (CubeTensor, CubeTensor, CubeTensor) {
-        let Self { images, n, iterations, .. } = *self;
-        let log_plans = noise::noisy_log_kernel(scores, noise, self.temperature);
-        let plans = empty(scores, [images, n, n]);
-        let history = self.history(scores, keep, log_plan::HISTORY_VECTORS);
-        log_plan::forward::launch(
-            &scores.client,
-            self.cubes(),
-            CubeDim::new_1d(UNITS as u32),
-            arg(&log_plans),
-            arg(&plans),
-            arg(&history),
-            iterations,
-            n,
-            keep,
-        );
-        (plans, log_plans, history)
-    }
-
-    /// Token weights or, with `make_plans`, plans; the history of the iterations, written only with `keep`; and a flag for each image
-    /// that was walked.
-    fn forward(
-        &self,
-        scores: &CubeTensor,
-        gain: &CubeTensor,
-        keep: bool,
-        make_plans: bool,
-    ) -> (CubeTensor, CubeTensor, CubeTensor) {
-        let Self { images, n, iterations, .. } = *self;
-        let walked = empty(scores, [images]);
-        let output = if make_plans { empty(scores, [images, n, n]) } else { empty(scores, [images, n]) };
-        let history = self.history(scores, keep, forward::HISTORY_VECTORS);
-        let (method, scratch) = self.working_memory(scores, !make_plans);
-        forward::forward::launch(
-            &scores.client,
-            self.cubes(),
-            self.units(scores),
-            arg(scores),
-            arg(gain),
-            arg(&output),
-            arg(&history),
-            arg(&walked),
-            scratch,
-            self.kappa,
-            iterations,
-            n,
-            keep,
-            make_plans,
-            method,
-        );
-        (output, history, walked)
-    }
-
-    /// A buffer for that many vectors of N an iteration; of one element unless `keep`.
-    fn history(&self, like: &CubeTensor, keep: bool, vectors: usize) -> CubeTensor {
-        match keep {
-            true => empty(like, [self.images, self.iterations, vectors, self.n]),
-            false => empty(like, [1]),
-        }
-    }
-
-    fn cubes(&self) -> CubeCount {
-        CubeCount::Static(self.images as u32, 1, 1)
-    }
-
-    /// A thread for every token, up to what the device allows.
-    fn units(&self, like: &CubeTensor) -> CubeDim {
-        let most = like.client.properties().hardware.max_units_per_cube.min(MAX_UNITS as u32);
-        CubeDim::new_1d((self.n as u32).next_multiple_of(32).min(most))
-    }
-
-    /// The fastest method whose memory the device has, for token `weights` or for plans; and a buffer in global memory for every
-    /// image, if the method needs one.
-    fn working_memory(&self, like: &CubeTensor, weights: bool) -> (Method, BufferArg) {
-        let available = max_shared_memory(like) / size_of::<f32>();
-        // Powers need a thread for every token.
-        let fits = self.n > 1 && self.units(like).x as usize == self.n.next_multiple_of(32);
-        let powers = weights && fits && self.temperature >= MIN_POWERS_TEMPERATURE;
-        let walk = lines::LANES * self.n;
-        let has_room = |block: &usize| walk + powers::room(self.n, *block) <= available;
-        let block = powers.then(|| (1..=powers::stride_count(self.n)).rev().find(has_room));
-        let method = match block.flatten() {
-            Some(block) => Method::Powers(block),
-            None if walk <= available => Method::WalkShared,
-            None => Method::WalkGlobal,
-        };
-        let shape = if method == Method::WalkGlobal { [self.images, walk] } else { [1, 1] };
-        (method, arg(&empty(like, shape)))
-    }
-}
-
-/// Bytes of shared memory that a workgroup can have.
-fn max_shared_memory(like: &CubeTensor) -> usize {
-    like.client.properties().hardware.max_shared_memory_size
 }
 
 #[cfg(test)]
