@@ -94,28 +94,27 @@ fn epoch_of(task: &Task, epoch: usize, running: Running, select: &[u32], test: &
     Epoch {
         epoch,
         step: None,
-        loss: running.loss / running.images as f64,
-        train: 100.0 * running.right as f64 / running.images as f64,
+        loss: running.loss().unwrap_or(f64::NAN),
+        train: running.accuracy().unwrap_or(f64::NAN),
         select: accuracy(select, &task.select.classes),
         test: accuracy(test, &task.test.classes),
     }
 }
 
-/// Evaluates every head within an epoch after `done` steps, unless a run that was stopped had done so; returns whether it did
-/// now. Does not influence training.
+/// Evaluates every head within an epoch after `done` steps, unless a run that was stopped had done so. Does not influence training.
 pub(super) fn evaluate_within_epoch(
     task: &Task,
     trainers: &mut [HeadTrainer],
     done: usize,
     on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
-) -> Result<ControlFlow<(), bool>, TokenSourceError> {
+) -> Result<ControlFlow<()>, TokenSourceError> {
     let step = Some(done);
     let is_due = |trainer: &HeadTrainer| {
         let HeadProgress { failure, between, .. } = &trainer.progress;
         failure.is_none() && between.last().is_none_or(|last| last.step < step)
     };
     if !trainers.iter().any(is_due) {
-        return Ok(ControlFlow::Continue(false));
+        return Ok(ControlFlow::Continue(()));
     }
     let ControlFlow::Continue([select, test]) = predict_both(task, trainers, done, on_event)? else {
         return Ok(ControlFlow::Break(()));
@@ -127,7 +126,7 @@ pub(super) fn evaluate_within_epoch(
             progress.between.push(Epoch { step, ..epoch_of(task, epoch, progress.running, &select, &test) });
         }
     }
-    Ok(ControlFlow::Continue(true))
+    Ok(on_event(Event::Between { trainers }))
 }
 
 /// Ends an epoch after `done` steps in all: evaluates every head and keeps its best epoch.

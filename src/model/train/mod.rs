@@ -307,12 +307,9 @@ pub fn train(
         for (step, chunk) in order.chunks(batch).enumerate().skip(position.step) {
             let done = position.epoch * steps + step;
             // Before this step, not after the last: a run stopped between the two is evaluated when resumed.
-            if step > 0 && evaluate_every.is_some_and(|every| done.is_multiple_of(every)) {
-                match evaluate_within_epoch(task, trainers, done, on_event)? {
-                    ControlFlow::Continue(true) if on_event(Event::Between { trainers }).is_continue() => {}
-                    ControlFlow::Continue(false) => {}
-                    ControlFlow::Continue(true) | ControlFlow::Break(()) => return Ok(position),
-                }
+            let is_due = step > 0 && evaluate_every.is_some_and(|every| done.is_multiple_of(every));
+            if is_due && evaluate_within_epoch(task, trainers, done, on_event)?.is_break() {
+                return Ok(position);
             }
             let classes: Vec<usize> = chunk.iter().map(|&i| task.train.classes[i]).collect();
             let labels = Labels::new(&classes, task.device);
