@@ -8,6 +8,7 @@ mod alike;
 pub(in crate::model) mod cars;
 pub(in crate::model) mod cub;
 mod dark;
+mod error;
 mod folder;
 mod holdout;
 pub mod image;
@@ -30,6 +31,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::model::data::image::{FORMAT_NAMES, ImageError, Photo};
+pub use error::DataError;
 pub use holdout::hold_out;
 pub use image_source::ImageSource;
 pub use parquet::Row;
@@ -255,38 +257,6 @@ impl Dataset {
     }
 }
 
-/// Why a dataset cannot be opened.
-#[expect(missing_docs, reason = "each message says what it is and what its fields are")]
-#[derive(Debug, thiserror::Error)]
-pub enum DataError {
-    #[error("{path}: cannot be read: {source}; check the path and its permissions")]
-    Read { path: PathBuf, source: std::io::Error },
-    #[error("{path}: {why}")]
-    Absent { path: PathBuf, why: &'static str },
-    #[error(
-        "{path} is not a dataset of a known layout ({found}); expected one of these, {}", listed(), found = walk::contents(path)
-    )]
-    Layout { path: PathBuf },
-    #[error("{file}, line {line}: found {found:?}, expected {expected}")]
-    Line { file: PathBuf, line: usize, found: String, expected: String },
-    #[error("{file}: {why}")]
-    File { file: PathBuf, why: String },
-    #[error("{path}: stopped before all images were listed")]
-    Stopped { path: PathBuf },
-}
-
-impl DataError {
-    pub(in crate::model) fn file(file: &Path, why: impl Into<String>) -> Self {
-        Self::File { file: file.into(), why: why.into() }
-    }
-
-    /// An error in line `line` of a list, counted from 1; `found` is cut to 80 characters.
-    pub(in crate::model) fn line(file: &Path, line: usize, found: &str, expected: impl Into<String>) -> Self {
-        let found = found.chars().take(80).collect();
-        Self::Line { file: file.into(), line, found, expected: expected.into() }
-    }
-}
-
 /// Is told how many images are found so far, and stops the listing by `Break`.
 pub type Watch<'a> = dyn FnMut(usize) -> ControlFlow<()> + 'a;
 
@@ -303,6 +273,33 @@ pub struct Layout {
     official: bool,
     /// How a dataset of this layout declares its splits, for display.
     pub splits: &'static str,
+}
+
+impl Layout {
+    /// Reads the dataset at `root`, which has this layout, in a fixed order, with its split and notes on what is odd.
+    fn open(&self, root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
+        let mut dataset = (self.read)(root, watch)?;
+        dataset.notes.extend(synsets::name_by_list(&dataset.root, &mut dataset.classes));
+        dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
+        if dataset.samples.is_empty() {
+            let notes = dataset.notes.join("; ");
+            let why = format!("contains no labelled images ({}) {notes}", self.what);
+            return Err(DataError::file(root, why));
+        }
+        if !self.official {
+            dataset.hold_out();
+        }
+        let twice = dataset.samples.windows(2).filter(|pair| pair[0].source == pair[1].source).count();
+        if twice > 0 {
+            dataset.notes.push(format!("images listed more than once: {twice}; remove their other lines"));
+        }
+        if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
+            dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
+        }
+        let odd = [dataset.untaught(), alike::note(&dataset.classes), dark::note(&dataset)];
+        dataset.notes.extend(odd.into_iter().flatten());
+        Ok(dataset)
+    }
 }
 
 /// The layouts, the most specific first: almost anything is a folder of folders.
@@ -360,27 +357,7 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
                 _ => continue,
             }
         };
-        let mut dataset = (layout.read)(root, watch)?;
-        dataset.notes.extend(synsets::name_by_list(&dataset.root, &mut dataset.classes));
-        dataset.samples.sort_by(|a, b| a.source.cmp(&b.source));
-        if dataset.samples.is_empty() {
-            let notes = dataset.notes.join("; ");
-            let why = format!("contains no labelled images ({}) {notes}", layout.what);
-            return Err(DataError::file(root, why));
-        }
-        if !layout.official {
-            dataset.hold_out();
-        }
-        let twice = dataset.samples.windows(2).filter(|pair| pair[0].source == pair[1].source).count();
-        if twice > 0 {
-            dataset.notes.push(format!("images listed more than once: {twice}; remove their other lines"));
-        }
-        if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
-            dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
-        }
-        let odd = [dataset.untaught(), alike::note(&dataset.classes), dark::note(&dataset)];
-        dataset.notes.extend(odd.into_iter().flatten());
-        return Ok(dataset);
+        return layout.open(root, watch);
     }
     Err(DataError::Layout { path: path.into() })
 }
