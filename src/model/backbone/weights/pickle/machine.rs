@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Global, Id, Pickle, PickleError, Storage, Tensor, Value, global, spell};
+use super::{Global, Id, Pickle, PickleError, Storage, Tensor, Value, global, opcode, spell};
 
 /// Most opcodes and copied items of one pickle; a tensor takes about 45, a large backbone has 1000 tensors.
 const MAX_STEPS: u32 = 1 << 21;
@@ -40,86 +40,88 @@ impl<'a> Unpickler<'a> {
             let start = self.at;
             let [op] = self.array()?;
             match op {
-                b'.' => {
+                opcode::STOP => {
                     let root = self.pop()?;
                     return Ok(Pickle { values: self.values, root, len: self.at });
                 }
-                0x80 => {
+                opcode::PROTO => {
                     let [protocol] = self.array()?;
                     if !(2..=5).contains(&protocol) {
                         return malformed(format!("pickle protocol {protocol}, expected 2 to 5"));
                     }
                 }
-                0x95 => drop(self.array::<8>()?), // a frame: only a hint for readers of streams
-                b'(' => self.marks.push(self.stack.len()),
-                b'0' => drop(self.pop()?),
-                b'1' => drop(self.pop_mark()?),
-                b'2' => {
+                opcode::FRAME => drop(self.array::<8>()?), // only a hint for readers of streams
+                opcode::MARK => self.marks.push(self.stack.len()),
+                opcode::POP => drop(self.pop()?),
+                opcode::POP_MARK => drop(self.pop_mark()?),
+                opcode::DUP => {
                     let top = self.top()?;
                     self.stack.push(top);
                 }
-                b'N' => self.push(Value::None),
-                0x88 => self.push(Value::Bool(true)),
-                0x89 => self.push(Value::Bool(false)),
-                b'K' => self.int(|[n]| n.into())?,
-                b'M' => self.int(|n| u16::from_le_bytes(n).into())?,
-                b'J' => self.int(|n| i32::from_le_bytes(n).into())?,
-                0x8a | 0x8b => {
-                    let n = if op == 0x8a { self.size::<1>()? } else { self.size::<4>()? };
+                opcode::NONE => self.push(Value::None),
+                opcode::NEWTRUE => self.push(Value::Bool(true)),
+                opcode::NEWFALSE => self.push(Value::Bool(false)),
+                opcode::BININT1 => self.int(|[n]| n.into())?,
+                opcode::BININT2 => self.int(|n| u16::from_le_bytes(n).into())?,
+                opcode::BININT => self.int(|n| i32::from_le_bytes(n).into())?,
+                opcode::LONG1 | opcode::LONG4 => {
+                    let n = if op == opcode::LONG1 { self.size::<1>()? } else { self.size::<4>()? };
                     let bytes = self.take(n)?;
                     self.push(long(bytes));
                 }
-                b'G' => {
+                opcode::BINFLOAT => {
                     self.array::<8>()?;
                     self.push(Value::Float);
                 }
-                b'X' | b'T' | b'B' => self.text::<4>()?,
-                0x8c | b'U' | b'C' => self.text::<1>()?,
-                0x8d | 0x8e => self.text::<8>()?,
-                b'}' => self.push(Value::Dict(vec![])),
-                b']' => self.push(Value::List(vec![])),
-                b')' => self.push(Value::Tuple(vec![])),
-                b't' => {
+                opcode::BINUNICODE | opcode::BINSTRING | opcode::BINBYTES => self.text::<4>()?,
+                opcode::SHORT_BINUNICODE | opcode::SHORT_BINSTRING | opcode::SHORT_BINBYTES => {
+                    self.text::<1>()?;
+                }
+                opcode::BINUNICODE8 | opcode::BINBYTES8 => self.text::<8>()?,
+                opcode::EMPTY_DICT => self.push(Value::Dict(vec![])),
+                opcode::EMPTY_LIST => self.push(Value::List(vec![])),
+                opcode::EMPTY_TUPLE => self.push(Value::Tuple(vec![])),
+                opcode::TUPLE => {
                     let items = self.pop_mark()?;
                     self.push(Value::Tuple(items));
                 }
-                0x85..=0x87 => {
-                    let n = usize::from(op - 0x84);
+                opcode::TUPLE1..=opcode::TUPLE3 => {
+                    let n = usize::from(op - opcode::TUPLE1 + 1);
                     let from = self.stack.len().checked_sub(n).filter(|&from| from >= self.floor());
                     let Some(from) = from else { return malformed("a tuple of missing values") };
                     let items = self.stack.split_off(from);
                     self.push(Value::Tuple(items));
                 }
-                b'a' => {
+                opcode::APPEND => {
                     let item = self.pop()?;
                     self.append(vec![item])?;
                 }
-                b'e' => {
+                opcode::APPENDS => {
                     let items = self.pop_mark()?;
                     self.append(items)?;
                 }
-                b's' => {
+                opcode::SETITEM => {
                     let value = self.pop()?;
                     let key = self.pop()?;
                     self.set(&[key, value])?;
                 }
-                b'u' => {
+                opcode::SETITEMS => {
                     let items = self.pop_mark()?;
                     self.set(&items)?;
                 }
-                b'q' => self.remember::<1>()?,
-                b'r' => self.remember::<4>()?,
-                0x94 => drop(self.memo.insert(self.memo.len() as u32, self.top()?)),
-                b'h' => self.recall::<1>()?,
-                b'j' => self.recall::<4>()?,
-                b'c' | b'i' => {
+                opcode::BINPUT => self.remember::<1>()?,
+                opcode::LONG_BINPUT => self.remember::<4>()?,
+                opcode::MEMOIZE => drop(self.memo.insert(self.memo.len() as u32, self.top()?)),
+                opcode::BINGET => self.recall::<1>()?,
+                opcode::LONG_BINGET => self.recall::<4>()?,
+                opcode::GLOBAL | opcode::INST => {
                     let (module, name) = (self.line()?, self.line()?);
-                    if op == b'i' {
+                    if op == opcode::INST {
                         return Err(PickleError::Refused(spell(module, name)));
                     }
                     self.push(Value::Global(global(module, name)?));
                 }
-                0x93 => {
+                opcode::STACK_GLOBAL => {
                     let (name, module) = (self.pop()?, self.pop()?);
                     let (Value::Text(module), Value::Text(name)) = (self.value(module), self.value(name))
                     else {
@@ -128,13 +130,13 @@ impl<'a> Unpickler<'a> {
                     let global = global(module, name)?;
                     self.push(Value::Global(global));
                 }
-                b'Q' => {
+                opcode::BINPERSID => {
                     let id = self.pop()?;
                     let storage = self.storage(id)?;
                     self.push(Value::Storage(storage));
                 }
-                b'R' => self.reduce()?,
-                0x81 => {
+                opcode::REDUCE => self.reduce()?,
+                opcode::NEWOBJ => {
                     let (arguments, class) = (self.pop()?, self.pop()?);
                     match (self.value(class), self.value(arguments)) {
                         (Value::Global(Global::Namespace), Value::Tuple(none)) if none.is_empty() => {
@@ -145,7 +147,7 @@ impl<'a> Unpickler<'a> {
                         }
                     }
                 }
-                b'b' => {
+                opcode::BUILD => {
                     // Attributes, such as the `_metadata` of a state dict: no part of the weights.
                     self.pop()?;
                     self.top()?;

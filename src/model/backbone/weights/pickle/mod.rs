@@ -13,6 +13,7 @@
 //! another compressor (zlib-rs), which would change the bytes of every NPZ and PDF written.
 
 mod machine;
+mod opcode;
 #[cfg(test)]
 mod tests;
 
