@@ -89,7 +89,7 @@ impl TrainReporter {
                 self.flush_if_due();
             }
             train::Event::Evaluation => self.flush_if_due(),
-            train::Event::Seed(_) => self.flush(),
+            train::Event::Seed => self.flush(),
             train::Event::Plan { .. } => {}
         }
     }

@@ -136,7 +136,7 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
             desk.train(&plan, &run, &mut |event| {
                 let counts = matches!(
                     event,
-                    Event::Begin { .. } | Event::Step { .. } | Event::Epoch { .. } | Event::Seed(_)
+                    Event::Begin { .. } | Event::Step { .. } | Event::Epoch { .. } | Event::Seed
                 );
                 events += usize::from(counts);
                 let stops = !resumed && counts && events == cut;

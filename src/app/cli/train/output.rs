@@ -83,7 +83,7 @@ impl TrainArgs {
                     }
                 }
             }
-            Event::Evaluation | Event::Seed(_) => {}
+            Event::Evaluation | Event::Seed => {}
         }
     }
 

@@ -61,8 +61,8 @@ pub enum Event<'a> {
     Between { seed: u64, trainers: &'a [HeadTrainer] },
     /// An epoch of all heads is done, evaluated and saved.
     Epoch { seed: u64, position: TrainCursor, trainers: &'a [HeadTrainer] },
-    /// This seed is done and its probes are in the run's folder.
-    Seed(u64),
+    /// A seed is done and its probes are in the run's folder.
+    Seed,
 }
 
 /// The result of a training.

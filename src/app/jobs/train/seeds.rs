@@ -119,7 +119,7 @@ impl Training<'_> {
             }
             position = TrainCursor::default();
             self.run.save(&Checkpoint { seeds_done: index + 1, ..Checkpoint::default() })?;
-            if tell(Event::Seed(seed)).is_break() && index + 1 < seeds.len() {
+            if tell(Event::Seed).is_break() && index + 1 < seeds.len() {
                 return Ok(Summary { run: self.run, outcomes, finished: false });
             }
         }
