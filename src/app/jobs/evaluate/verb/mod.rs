@@ -27,7 +27,7 @@ use self::setup::Setup;
 use super::eval_set;
 use crate::app::format::{self, counted, noun};
 use crate::app::jobs::engine::Engine;
-use crate::app::jobs::extract::{self, Extracted, Plan, describe};
+use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, describe};
 use crate::app::jobs::inspect::sources::{probe_files, stems};
 use crate::app::jobs::regions::{RegionSource, of_samples};
 use crate::app::jobs::removal::{Encoder, SubsetReader};
@@ -36,7 +36,9 @@ use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::jobs::train::readable;
 use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::app::user_error::{Usage, lines};
+use crate::model::annotations::RegionSet;
 use crate::model::backbone::order::MaeOrder;
+use crate::model::data::Dataset;
 use crate::model::data::token_cache::image_digests;
 use crate::model::explain::baselines::{Anchor, anchors};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
@@ -44,6 +46,8 @@ use crate::model::explain::evaluation::stability::Taus;
 use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
+use crate::model::grid::Grid;
+use crate::model::train::Labelled;
 
 /// The note where nothing can be kept.
 const STOPPED: &str = "stopped before the first probe was evaluated on every image";
@@ -126,14 +130,7 @@ impl Eval<'_> {
         let own = flags.part.map_or(0..samples.len(), |part| part.range(samples.len()));
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
         let own_samples: Vec<Option<usize>> = samples.iter().enumerate().map(read).collect();
-        let mut from = RegionSource::new(flags.masks.clone());
-        if options.tokens.token_spec.mae_order != MaeOrder::Kept && from.of_dataset(dataset)?.is_some() {
-            reporter.warn("left out: regions, as shuffled tokens lie in no known patch".to_owned());
-            from = RegionSource::Nowhere;
-        }
-        let preprocessor = preprocessor(&options.backbone, options.tokens.token_spec.size)?;
-        let images = (dataset, &own_samples[..]);
-        let regions = of_samples(engine, (&from, true), images, &preprocessor, cache.grid(), reporter)?;
+        let regions = self.regions(engine, (dataset, &own_samples), options, cache.grid(), reporter)?;
         let (home, image_digests) = match flags.part.is_some() || flags.join.is_some() {
             true => (flags.home()?, image_digests(&plan.root, plan.source(), plan.images)),
             false => (PathBuf::new(), Vec::new()),
@@ -163,18 +160,82 @@ impl Eval<'_> {
             }
             taus => taus?,
         };
+        let mut results = RunResults::new(run.as_ref().filter(|_| flags.reading.is_none()));
+        let (complete, partial) = self.evaluate_all(engine, &inputs, taus, &mut results, reporter)?;
+        let end = reporter.cancel().check();
+        match flags.part {
+            Some(part) if partial > 0 => {
+                let images = counted(part.range(samples.len()).len(), "image", "images");
+                let how = if end.is_err() { "stopped; saved" } else { "saved" };
+                let probes = counted(partial, "probe", "probes");
+                sink(EvalEvent::Note(format!("{how} the answers of {probes} on part {part}, {images}")))?;
+                return end;
+            }
+            _ if complete == 0 && end.is_err() => {
+                sink(EvalEvent::Note(STOPPED.into()))?;
+                return end;
+            }
+            _ if complete == 0 => {
+                let all = counted(probes.len() + left_out, "probe", "probes");
+                return Err(anyhow!("0 of {all} could be evaluated").into());
+            }
+            _ => {}
+        }
+        let anchors = end.and_then(|()| self.anchors(&inputs, (&training, &evaluated), reporter));
+        let (anchors, end) = anchors.map_or_else(|end| (Vec::new(), Err(end)), |found| (found, Ok(())));
+        anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
+        let title = self.title(&setup, evaluated.images.len());
+        sink(EvalEvent::Found { title, images: evaluated.images.len(), masks: regions.known() })?;
+        results.set_anchors(anchors);
+        sink(EvalEvent::Kept(results.store()?))?;
+        if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
+            // On NFS, files stay as long as a process here has them open; the results are stored.
+            if let Err(error) = parts::remove(&home, parts as usize) {
+                reporter.warn(format!("{error:#}; it is not needed any more"));
+            }
+        }
+        end
+    }
+
+    /// The regions of the `samples`; none where their tokens are shuffled.
+    fn regions(
+        &self,
+        engine: &mut Engine,
+        (dataset, samples): (&Dataset, &[Option<usize>]),
+        options: &ExtractOptions,
+        grid: Grid,
+        reporter: &mut dyn Reporter,
+    ) -> Result<RegionSet, JobError> {
+        let mut from = RegionSource::new(self.flags.masks.clone());
+        let spec = &options.tokens.token_spec;
+        if spec.mae_order != MaeOrder::Kept && from.of_dataset(dataset)?.is_some() {
+            reporter.warn("left out: regions, as shuffled tokens lie in no known patch".to_owned());
+            from = RegionSource::Nowhere;
+        }
+        let preprocessor = preprocessor(&options.backbone, spec.size)?;
+        of_samples(engine, (&from, true), (dataset, samples), &preprocessor, grid, reporter)
+    }
+
+    /// Evaluates the probes, until it is cancelled; how many were evaluated on every image, and how many on a part of them.
+    fn evaluate_all(
+        &self,
+        engine: &mut Engine,
+        inputs: &Inputs<'_>,
+        taus: Vec<Vec<Option<Taus>>>,
+        results: &mut RunResults<'_>,
+        reporter: &mut dyn Reporter,
+    ) -> Result<(usize, usize), JobError> {
+        let probes = &inputs.setup.probes;
         let names = stems(probes.iter().map(|file| file.path.as_path()), &[]);
-        let run = run.as_ref().filter(|_| flags.reading.is_none());
-        let mut results = RunResults::new(run);
-        let (mut evaluated_probes, mut partial) = (0, 0);
+        let (mut complete, mut partial) = (0, 0);
         for ((file, name), taus) in probes.iter().zip(&names).zip(taus) {
             match inputs.evaluate(engine, (file, name), taus, reporter) {
                 Ok(Some((answer, files))) => {
-                    evaluated_probes += 1;
-                    results.add(&answer, flags.seed)?;
-                    sink(EvalEvent::Asked(Box::new(answer)))?;
+                    complete += 1;
+                    results.add(&answer, self.flags.seed)?;
+                    (self.sink)(EvalEvent::Asked(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
-                        sink(EvalEvent::Survey { probe: file.path.clone(), files })?;
+                        (self.sink)(EvalEvent::Survey { probe: file.path.clone(), files })?;
                     }
                 }
                 Ok(None) => partial += 1,
@@ -185,50 +246,32 @@ impl Eval<'_> {
                 break;
             }
         }
-        let end = reporter.cancel().check();
-        let stopped = end.is_err();
-        if let Some(part) = flags.part.filter(|_| partial > 0) {
-            let images = counted(part.range(samples.len()).len(), "image", "images");
-            let how = if stopped { "stopped; saved" } else { "saved" };
-            let probes = counted(partial, "probe", "probes");
-            sink(EvalEvent::Note(format!("{how} the answers of {probes} on part {part}, {images}")))?;
-            return end;
-        }
-        if evaluated_probes == 0 && stopped {
-            sink(EvalEvent::Note(STOPPED.into()))?;
-            return end;
-        }
-        if evaluated_probes == 0 {
-            let all = counted(probes.len() + left_out, "probe", "probes");
-            return Err(anyhow!("0 of {all} could be evaluated").into());
+        Ok((complete, partial))
+    }
+
+    /// The anchors on the images that could be read, if they are requested.
+    fn anchors(
+        &self,
+        inputs: &Inputs<'_>,
+        images: (&Labelled, &Labelled),
+        reporter: &mut dyn Reporter,
+    ) -> Result<Vec<Anchor>, JobError> {
+        if !self.flags.anchors {
+            return Ok(Vec::new());
         }
         let tell = &mut |what: &str, done: usize, all: usize| {
             reporter.progress(what, done as u64, Some(all as u64), Unit::Items);
             reporter.cancel().check()
         };
-        let (end, anchors) = match flags.anchors && !stopped {
-            true => match anchors(&cache, (&training, &evaluated), dataset.classes.len(), tell) {
-                Ok(found) => (end, found),
-                Err(cancelled) => (Err(cancelled), Vec::new()),
-            },
-            false => (end, Vec::new()),
-        };
-        anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
-        let (images, change) = (evaluated.images.len(), &flags.reading);
+        anchors(inputs.cache, images, inputs.setup.dataset.classes.len(), tell)
+    }
+
+    /// What was evaluated: `1,000 test images of birds, hardened plan`.
+    fn title(&self, setup: &Setup, images: usize) -> String {
+        let (split, dataset, change) = (setup.eval_images.split, &setup.dataset.name, &self.flags.reading);
         let reading = if change.is_none() { String::new() } else { format!(", {change}") };
         let noun = noun(images, "image", "images");
-        let title =
-            format!("{} {} {noun} of {}{reading}", format::count(images), eval_images.split, dataset.name);
-        sink(EvalEvent::Found { title, images, masks: regions.known() })?;
-        results.set_anchors(anchors);
-        sink(EvalEvent::Kept(results.store()?))?;
-        if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
-            // On NFS, files stay as long as a process here has them open; the results are stored.
-            if let Err(error) = parts::remove(&home, parts as usize) {
-                reporter.warn(format!("{error:#}; it is not needed any more"));
-            }
-        }
-        end
+        format!("{} {split} {noun} of {dataset}{reading}", format::count(images))
     }
 
     /// Stability of the orders under small changes and other seeds, as `[probe][image]`, on the readable `samples`; no
