@@ -72,6 +72,14 @@ impl EvalSplit {
     }
 }
 
+/// The dataset with these of its samples alone, in this order, so that tokens of no other image are extracted.
+fn subset(dataset: &Dataset, samples: &[usize]) -> Dataset {
+    let Dataset { name, root, layout, classes, skipped, notes, .. } = dataset;
+    let (name, root, classes, notes) = (name.clone(), root.clone(), classes.clone(), notes.clone());
+    let samples = samples.iter().map(|at| dataset.samples[*at].clone()).collect();
+    Dataset { name, root, layout, classes, samples, skipped: *skipped, notes }
+}
+
 /// Names and classes of `samples`, indices into [`Dataset::samples`].
 pub fn eval_set(dataset: &Dataset, split: &str, samples: &[usize]) -> EvalSet {
     EvalSet {

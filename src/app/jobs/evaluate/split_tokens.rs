@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 
-use super::EvalRequest;
 use super::stored::{self, digest};
+use super::{EvalRequest, subset};
 use crate::app::format::counted;
 use crate::app::jobs::engine::{Engine, LoadedBackbone};
 use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, TokenSettings};
@@ -67,8 +67,7 @@ impl SplitTokens {
         let mut plan = Plan::new(ExtractOptions::new(folder, tokens), &part.dataset)?;
         let (mut dataset, mut places) = (part.dataset.clone(), part.samples.clone());
         if !plan.complete() {
-            let samples = part.samples.iter().map(|at| part.dataset.samples[*at].clone()).collect();
-            dataset = Arc::new(Dataset { samples, ..(*part.dataset).clone() });
+            dataset = Arc::new(subset(&part.dataset, &part.samples));
             places = (0..part.samples.len()).collect();
             plan = plan.for_dataset(&dataset)?;
         }

@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::app::format::{counted, file_stem};
+use crate::app::jobs::evaluate::subset;
 use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
 use crate::app::user_error::Usage;
@@ -151,10 +152,10 @@ impl EvalImages {
 
     /// The dataset reduced to the evaluated images, and the same images of it, without training images.
     pub fn reduce(self, dataset: &Dataset) -> (Dataset, Self) {
-        let samples = self.evaluated.images.iter().map(|&image| dataset.samples[image].clone()).collect();
-        let images = (0..self.evaluated.images.len()).collect();
+        let reduced = subset(dataset, &self.evaluated.images);
+        let images = (0..reduced.samples.len()).collect();
         let evaluated = Labelled { images, classes: self.evaluated.classes };
-        (Dataset { samples, ..dataset.clone() }, Self { evaluated, training: Labelled::default(), ..self })
+        (reduced, Self { evaluated, training: Labelled::default(), ..self })
     }
 
     /// Refuses a probe that lacks the class, by name, of an evaluated image; `classes` are those of the dataset.
