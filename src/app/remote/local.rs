@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::pending::PendingRequests;
 use super::{AnyWorker, Link};
 use crate::app::crash;
-use crate::app::jobs::{Event, Fetch, Request};
+use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::Connection;
 use crate::app::user_error::UserError;
 use crate::app::worker::{Waker, Worker, WorkerEnv};
@@ -44,13 +44,8 @@ impl LocalWorker {
         // The thread that trained holds the run's folder until this program ends.
         let remedy =
             "Start the program again, which opens what is open now, and resume the run from its checkpoint";
-        pending.jobs.retain(|job, asked| {
-            let trains = matches!(asked.request, Request::Fetch(_, Fetch::Begin(_) | Fetch::Resume { .. }));
-            if trains {
-                self.events.push_back(Event::Failed(*job, UserError::new(lost).remedy(remedy)));
-            }
-            !trains
-        });
+        let error = UserError::new(lost).remedy(remedy);
+        self.events.extend(pending.take_trainings().into_iter().map(|job| Event::Failed(job, error.clone())));
         let why = format!("{lost}. What is shown is kept, and a separate process goes on computing");
         let link = Link::in_place_of(pending, &why, self.waker.clone());
         std::mem::replace(&mut self.worker, Box::new(link)).end();
@@ -99,7 +94,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::app::jobs::{Files, JobId};
+    use crate::app::jobs::{Fetch, Files, JobId};
 
     /// A worker that has said these events and waits for ever.
     struct Hung(VecDeque<Event>);

@@ -14,8 +14,8 @@ use crate::model::data::ImageSource;
 const MAX_LOSSES: u32 = 3;
 
 /// A job that has not ended.
-pub(super) struct Job {
-    pub(super) request: Request,
+struct Job {
+    request: Request,
     /// Whether it was sent to a worker.
     delivered: bool,
     started: bool,
@@ -30,7 +30,7 @@ pub(super) struct Job {
 /// Everything that the next worker must be sent.
 #[derive(Default)]
 pub(super) struct PendingRequests {
-    pub(super) jobs: IndexMap<JobId, Job>,
+    jobs: IndexMap<JobId, Job>,
     /// The jobs that opened what is open.
     open: IndexMap<JobId, Request>,
     thumbnails: Option<(Vec<(ImageId, ImageSource)>, u32)>,
@@ -70,9 +70,7 @@ impl PendingRequests {
                 let (started, losses, cancelled, closed) = Default::default();
                 self.jobs.insert(*job, Job { request, delivered, started, losses, cancelled, closed });
             }
-            Request::Cancel(job) => {
-                self.jobs.get_mut(job).into_iter().for_each(|job| job.cancelled = true);
-            }
+            Request::Cancel(job) => self.jobs.get_mut(job).into_iter().for_each(|job| job.cancelled = true),
             Request::CloseBackbone(_) | Request::CloseProbe(_) => {
                 let closes = |open: &Request| closing(open).as_ref() == Some(request);
                 self.open.retain(|_, open| !closes(open));
@@ -108,9 +106,7 @@ impl PendingRequests {
             };
         }
         match &event {
-            Event::Started(job) => {
-                self.jobs.get_mut(job).into_iter().for_each(|job| job.started = true);
-            }
+            Event::Started(job) => self.jobs.get_mut(job).into_iter().for_each(|job| job.started = true),
             Event::BackboneOpened { job: id, .. } | Event::ProbeOpened { job: id, .. } => {
                 if let Some(job) = self.jobs.get(id).filter(|job| !job.closed) {
                     self.open.retain(|_, open| closing(open) != closing(&job.request));
@@ -170,6 +166,13 @@ impl PendingRequests {
         ended
     }
 
+    /// Removes the trainings that the worker itself runs, which end with it; returns their jobs.
+    pub(super) fn take_trainings(&mut self) -> Vec<JobId> {
+        let trains =
+            |job: &Job| matches!(job.request, Request::Fetch(_, Fetch::Begin(_) | Fetch::Resume { .. }));
+        self.jobs.extract_if(.., |_, job| trains(job)).map(|(id, _)| id).collect()
+    }
+
     /// The first requests to a new worker: they open the backbones again, which every computation needs. The others follow
     /// once they are open ([`deferred_requests`](Self::deferred_requests)).
     pub(super) fn reopen_requests(&mut self) -> Vec<Request> {
@@ -195,13 +198,10 @@ impl PendingRequests {
                 other => other.clone(),
             });
             job.delivered = true;
-            if job.cancelled {
-                requests.push(Request::Cancel(*id));
-            }
+            requests.extend(job.cancelled.then_some(Request::Cancel(*id)));
         }
-        if let Some((wanted, side)) = &self.thumbnails {
-            requests.push(Request::Thumbnails { wanted: wanted.clone(), side: *side });
-        }
+        let thumbnails = self.thumbnails.clone();
+        requests.extend(thumbnails.map(|(wanted, side)| Request::Thumbnails { wanted, side }));
         requests.push(Request::Follow(self.runs.clone()));
         requests
     }
