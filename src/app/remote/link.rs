@@ -149,7 +149,7 @@ impl Link {
         };
         self.log.extend(remote.log());
         self.local_events.extend(self.pending.lost());
-        match spawn_task(&self.waker, "far end", move || find_cause(&mut remote)) {
+        match spawn_task(&self.waker, "remote end", move || find_cause(&mut remote)) {
             Ok(outcome) => self.phase = Phase::Ending(outcome),
             Err(error) => self.down(self.not_started(&error)),
         }
@@ -270,7 +270,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         let Phase::Up { remote, .. } = std::mem::replace(&mut self.phase, Phase::Down(None)) else { return };
         // The worker ends when its input is closed, also by the end of this program; a thread waits for it, not the window.
-        let _ = Builder::new().name("far end".into()).spawn(move || drop(remote));
+        let _ = Builder::new().name("remote end".into()).spawn(move || drop(remote));
     }
 }
 

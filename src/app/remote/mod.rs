@@ -43,7 +43,7 @@ use super::user_error::UserError;
 use super::worker::Waker;
 use super::worker::task_queue::TaskQueue;
 
-/// Capacity of the queue of events that were received and not fetched; when it is full, the far worker waits.
+/// Capacity of the queue of events that were received and not fetched; when it is full, the remote worker waits.
 const EVENT_CAPACITY: usize = 16;
 /// How long a worker may take to say hello: over ssh it logs in, starts from a shared disk and looks for devices.
 const HELLO_PATIENCE: Duration = Duration::from_mins(2);
@@ -107,7 +107,7 @@ impl Remote {
             last_waker();
         })
         .map_err(not_started)?;
-        let reading = Builder::new().name("far events".into());
+        let reading = Builder::new().name("remote events".into());
         let (reader_events, reader_waker) = (event_sender.clone(), waker.clone());
         reading
             .spawn(move || read_events(BufReader::new(stdout), &hello_sender, &reader_events, &reader_waker))
@@ -127,7 +127,7 @@ impl Remote {
             let (mut to, compress) = (stdin, place.compresses());
             Hello::asking(compress).write(&mut to)?;
             let (queue, requests) = TaskQueue::new();
-            let writing = Builder::new().name("far requests".into());
+            let writing = Builder::new().name("remote requests".into());
             writing
                 .spawn(move || write_requests(to, compress, times.sign, &requests, &event_sender, &waker))?;
             remote.requests = Some(queue);

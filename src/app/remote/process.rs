@@ -38,7 +38,7 @@ impl StderrTail {
         let shared = Arc::<Mutex<TailLines>>::default();
         let writer = shared.clone();
         let reader =
-            Builder::new().name("far errors".into()).spawn(move || read_lines(stderr, &writer, &waker));
+            Builder::new().name("remote errors".into()).spawn(move || read_lines(stderr, &writer, &waker));
         Self { shared, reader: reader.ok() }
     }
 

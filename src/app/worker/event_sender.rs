@@ -16,18 +16,18 @@ use crate::model::io::catch_panic::contain;
 pub(super) struct EventSender {
     sender: SyncSender<Event>,
     waker: Waker,
-    /// Whether events go over a line, on which a long one holds up the others.
-    is_far: bool,
+    /// Whether events go over a connection, on which a long one holds up the others.
+    is_remote: bool,
 }
 
 impl EventSender {
-    pub(super) fn new(sender: SyncSender<Event>, waker: Waker, is_far: bool) -> Self {
-        Self { sender, waker, is_far }
+    pub(super) fn new(sender: SyncSender<Event>, waker: Waker, is_remote: bool) -> Self {
+        Self { sender, waker, is_remote }
     }
 
     /// How long a run is left alone after this reading of it.
     pub(super) fn reread_delay(&self, snapshot: &RunSnapshot) -> Duration {
-        if self.is_far { snapshot.reread_delay() } else { Duration::ZERO }
+        if self.is_remote { snapshot.reread_delay() } else { Duration::ZERO }
     }
 
     /// Sends an event; blocks while the queue is full. Does nothing if the receiver was dropped.

@@ -65,10 +65,15 @@ impl Worker {
         Self::with_queue(env, waker, EVENT_CAPACITY, false)
     }
 
-    /// [`start`](Self::start) with an event queue of another capacity, whose events go over a line if it `is_far`.
-    pub fn with_queue(env: WorkerEnv, waker: Waker, capacity: usize, is_far: bool) -> std::io::Result<Self> {
+    /// [`start`](Self::start) with an event queue of another capacity, whose events go over a connection if it `is_remote`.
+    pub fn with_queue(
+        env: WorkerEnv,
+        waker: Waker,
+        capacity: usize,
+        is_remote: bool,
+    ) -> std::io::Result<Self> {
         let (event_sender, events) = sync_channel(capacity);
-        let sender = EventSender::new(event_sender, waker, is_far);
+        let sender = EventSender::new(event_sender, waker, is_remote);
         let closing = Cancel::default();
         let (compute, tasks) = TaskQueue::new();
         let queue = compute::Queue::new(sender.clone(), closing.clone(), tasks);
