@@ -43,8 +43,6 @@ pub struct Session {
     last_written: Option<Arc<Workspace>>,
     /// The result of the write in progress.
     writing: Option<Receiver<Written>>,
-    /// Whether the user knows that notes are lost with the window, as it cannot be written.
-    pub told: bool,
 }
 
 /// The result of a write: SHA-256 of what the file holds, or nothing if another window has written it, which it was left to.
@@ -111,7 +109,7 @@ impl Session {
     /// A session beside the settings file `settings`.
     pub fn beside(settings: &Path) -> Self {
         let folder = settings.parent().unwrap_or(Path::new("")).to_owned();
-        Self { folder, own: None, last_written: None, writing: None, told: false }
+        Self { folder, own: None, last_written: None, writing: None }
     }
 
     /// Reads the last session that no other window has, and goes on in its file.

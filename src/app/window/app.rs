@@ -8,6 +8,7 @@ use eframe::egui;
 
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::LoadedWorkspace;
+use super::session::SessionTold;
 use super::settings_file::SettingsFile;
 use super::title::Title;
 use super::{MainWindow, WindowOrder, style};
@@ -42,8 +43,8 @@ pub struct App {
     /// The session's files, and when what is open first differed from what was written.
     pub(super) session: Option<Session>,
     pub(super) changed: Option<Instant>,
-    /// Whether a failure to write the session has been reported: a full disk stays full for a while.
-    pub(super) session_failed: bool,
+    /// What the user was told since it was last written.
+    pub(super) session_told: SessionTold,
     /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
     /// The zoom factor that egui had last.
@@ -73,7 +74,7 @@ impl App {
             settings: kept,
             session,
             changed: None,
-            session_failed: false,
+            session_told: SessionTold::Nothing,
             shown: None,
             zoom: 1.0,
         }

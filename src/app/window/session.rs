@@ -19,6 +19,16 @@ const SESSION_DELAY: Duration = Duration::from_secs(2);
 /// What to do about a session that cannot be written.
 const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspace as…)";
 
+/// What the user was told of a session that cannot be written, once: a full disk stays full for a while.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SessionTold {
+    Nothing,
+    /// That it cannot be written.
+    Failed,
+    /// That its findings or stars are lost with the window.
+    NotesLost,
+}
+
 impl App {
     /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
     pub fn resume(&mut self) {
@@ -96,8 +106,9 @@ impl App {
         let closing = ctx.input(|i| i.viewport().close_requested()) && !is_asked;
         let open = closing.then(|| self.session_to_write()).flatten();
         let Some(open) = open.filter(has_notes) else { return };
-        let Some((error, session)) = self.save_session().err().zip(self.session.as_mut()) else { return };
-        if loses_notes(&error, &open) && !std::mem::replace(&mut session.told, true) {
+        let Err(error) = self.save_session() else { return };
+        if self.session_told < SessionTold::NotesLost && loses_notes(&error, &open) {
+            self.session_told = SessionTold::NotesLost;
             self.changed.get_or_insert_with(Instant::now); // it is tried again
             self.window.dialogs.close = CloseConfirm::Idle; // and the questions are asked again
             stay(ctx);
@@ -119,14 +130,15 @@ impl App {
         let Some(session) = &mut self.session else { return };
         if let Err(error) = session.written() {
             self.changed.get_or_insert_with(Instant::now); // it is tried again
-            if !std::mem::replace(&mut self.session_failed, true) {
+            if self.session_told == SessionTold::Nothing {
+                self.session_told = SessionTold::Failed;
                 self.state.note(Severity::Warning, error.to_string());
             }
         }
         let Some(since) = self.changed else {
-            // All is written: if it fails again, that is news.
-            self.session_failed &= session.is_writing();
-            session.told &= session.is_writing();
+            if !session.is_writing() {
+                self.session_told = SessionTold::Nothing; // all is written: if it fails again, that is news
+            }
             return;
         };
         let left = SESSION_DELAY.saturating_sub(since.elapsed());
@@ -158,4 +170,46 @@ fn loses_notes(error: &WorkspaceError, open: &Workspace) -> bool {
     let has_them = |kept: Workspace| (&kept.findings, &kept.notes) == (&open.findings, &open.notes);
     let mut files = session.into_iter().chain(&open.saved_as);
     has_notes(open) && !files.any(|file| Workspace::load(file).is_ok_and(has_them))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread::sleep;
+
+    use super::*;
+    use crate::app::jobs::{Event, Request};
+    use crate::app::remote::AnyWorker;
+
+    struct Nobody;
+
+    impl AnyWorker for Nobody {
+        fn send(&mut self, _: Request) {}
+
+        fn recv_timeout(&mut self, _: Duration) -> Option<Event> {
+            None
+        }
+    }
+
+    #[test]
+    fn that_the_session_cannot_be_written_is_told_once_and_not_after_that_its_findings_are_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        for (told, notes) in [(SessionTold::Nothing, 1), (SessionTold::NotesLost, 0)] {
+            let ctx = egui::Context::default();
+            let settings = folder.path().join(format!("config-{notes}/settings.json"));
+            let mut app = App::new(&ctx, Box::new(Nobody), Some(&settings));
+            std::fs::write(settings.parent().unwrap(), "a file where the folder should be").unwrap();
+            app.dispatch(Command::OpenBackbone("away".into()));
+            app.session_told = told;
+            let before = app.state.log.len();
+            for _ in 0..2 {
+                app.changed = Instant::now().checked_sub(SESSION_DELAY);
+                app.save_session_if_due(&ctx);
+                while app.session.as_ref().is_some_and(Session::is_writing) {
+                    sleep(Duration::from_millis(1));
+                    app.save_session_if_due(&ctx);
+                }
+            }
+            assert_eq!(app.state.log.len() - before, notes);
+        }
+    }
 }
