@@ -208,8 +208,8 @@ impl Session {
         self.writing.is_some()
     }
 
-    /// Takes the result of the last write, once it has ended.
-    pub fn written(&mut self) -> Result<(), WorkspaceError> {
+    /// Takes the result of the last write, once it has ended. If the file was left to another window, writes another one, then calls `done`.
+    pub fn written(&mut self, done: impl FnOnce() + Send + 'static) -> Result<(), WorkspaceError> {
         let outcome = match self.writing.as_ref().map(Receiver::try_recv) {
             None | Some(Err(TryRecvError::Empty)) => return Ok(()),
             Some(outcome) => outcome,
@@ -220,7 +220,7 @@ impl Session {
             Ok(Ok(None)) => {
                 self.own = None;
                 if let Some(workspace) = self.last_written.take() {
-                    self.write_beside(Arc::unwrap_or_clone(workspace), || {});
+                    self.write_beside(Arc::unwrap_or_clone(workspace), done);
                 }
             }
             Ok(Err(_)) => self.last_written = None, // the same content is to be written again
@@ -335,9 +335,11 @@ mod tests {
         let second = session.write_last(&found("here")).unwrap();
         found("there, too").save(&second).unwrap();
         let (sender, done) = sync_channel(1);
-        session.write_beside(found("still here"), move || sender.send(()).unwrap());
+        let [write, again] = [sender.clone(), sender].map(|sender| move || sender.send(()).unwrap());
+        session.write_beside(found("still here"), write);
         done.recv().unwrap();
-        session.written().unwrap();
+        session.written(again).unwrap();
+        done.recv().expect("the window is told of the second write, too");
         let third = session.write_last(&found("still here")).unwrap();
         let note = |path: PathBuf| Workspace::load(&path).unwrap().findings[0].note.clone();
         assert_eq!([first, second, third].map(note), ["there", "there, too", "still here"]);
@@ -388,7 +390,7 @@ mod tests {
             let (sender, done) = sync_channel(1);
             session.write_beside(Workspace::default(), move || sender.send(()).unwrap());
             done.recv().expect("it is written");
-            session.written()
+            session.written(|| {})
         };
         assert!(write().is_err());
         std::fs::remove_file(&in_the_way).unwrap();

@@ -128,7 +128,11 @@ impl App {
     /// Writes the session on another thread, [`SESSION_DELAY`] after its first unwritten change.
     pub(super) fn save_session_if_due(&mut self, ctx: &egui::Context) {
         let Some(session) = &mut self.session else { return };
-        if let Err(error) = session.written() {
+        let wake = || {
+            let ctx = ctx.clone();
+            move || ctx.request_repaint()
+        };
+        if let Err(error) = session.written(wake()) {
             self.changed.get_or_insert_with(Instant::now); // it is tried again
             if self.session_told == SessionTold::Nothing {
                 self.session_told = SessionTold::Failed;
@@ -149,9 +153,8 @@ impl App {
             return; // the write wakes the window when it ends, and that frame comes here again
         }
         self.changed = None;
-        let wake = ctx.clone();
         if let Some((now, session)) = self.session_to_write().zip(self.session.as_mut()) {
-            session.write_beside(now, move || wake.request_repaint());
+            session.write_beside(now, wake());
         }
     }
 
