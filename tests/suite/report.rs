@@ -726,21 +726,41 @@ fn paired_tests_are_those_of_the_answers() {
     assert_close("p of seed 0, of seed 1", [a, b], [0.03515625, 0.0224609375], 1e-12);
 }
 
+/// The outcome of a training that broke before its first epoch.
+fn broken(outcome: Outcome) -> Outcome {
+    Outcome {
+        best_epoch: None,
+        failure: Some("the loss became NaN in epoch 1".into()),
+        epochs: Vec::new(),
+        best: Vec::new(),
+        last: Vec::new(),
+        ..outcome
+    }
+}
+
+#[test]
+fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = ["sinkhorn[rate=0.1]", "sinkhorn[rate=0.2]"];
+    let manifest = manifest("mae", "birds", &heads, 2, Selection::PartOfTrain(0.1));
+    let run = run(folder.path(), manifest, |head, _| 10 + 2 * head);
+    let chosen = || {
+        let table = build("rates", &[Source::open(folder.path()).unwrap()]).remove(0);
+        let note = table.notes.last().unwrap().contains("among those with which the fewest seeds broke;");
+        (table.rows[0].cells[2].clone(), note)
+    };
+    assert_eq!(chosen(), (Cell::text("0.2"), false));
+    run.write_outcome(&broken(run.outcome(heads[1], 1).unwrap())).unwrap();
+    assert_eq!(chosen(), (Cell::text("0.1"), true));
+}
+
 #[test]
 fn a_head_that_broke_with_most_seeds_is_not_the_one_that_others_are_compared_with() {
     let folder = tempfile::tempdir().unwrap();
     let heads = ["gap", "attention", "raster"];
     let run =
         run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Test), |head, _| 10 + 2 * head);
-    let broken = Outcome {
-        best_epoch: None,
-        failure: Some("the loss became NaN in epoch 1".into()),
-        epochs: Vec::new(),
-        best: Vec::new(),
-        last: Vec::new(),
-        ..run.outcome("raster", 1).unwrap()
-    };
-    run.write_outcome(&broken).unwrap();
+    run.write_outcome(&broken(run.outcome("raster", 1).unwrap())).unwrap();
     let table = &build("paired", &[Source::open(folder.path()).unwrap()])[0];
     assert!(table.title.starts_with("Paired differences from Attention"), "{}", table.title);
 }

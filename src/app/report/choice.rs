@@ -9,8 +9,17 @@ use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
 
 /// How layers and rates are chosen.
-pub(super) const CHOICE_NOTE: &str = "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at \
- its best epoch; the first in case of ties. The test images play no part in the choice";
+pub(super) fn choice_rule(source: &Source) -> String {
+    let mut cells = source.grids().iter().flat_map(|grid| &grid.cells).flatten();
+    let broken = match cells.any(|cell| cell.broken > 0) {
+        true => ", among those with which the fewest seeds broke",
+        false => "",
+    };
+    format!(
+        "Layer and rate: those with the highest mean accuracy over seeds on the selection images, each at its best \
+         epoch{broken}; the first in case of ties. The test images play no part in the choice"
+    )
+}
 
 impl Source {
     /// The trained variants that are not points of a sweep or grid: those without `[field=value]` in their names.
@@ -140,5 +149,5 @@ pub(super) fn choice_note<'a>(
     let lists =
         [list("Chosen", own), list("Not chosen, but the chosen ones were not evaluated for this", rest)];
     let lists: String = lists.into_iter().flatten().collect();
-    (!lists.is_empty()).then(|| CHOICE_NOTE.to_owned() + &lists)
+    (!lists.is_empty()).then(|| choice_rule(source) + &lists)
 }

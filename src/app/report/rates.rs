@@ -2,7 +2,7 @@
 //! the test images; then one table per head with all cells.
 
 use super::Source;
-use super::choice::CHOICE_NOTE;
+use super::choice::choice_rule;
 use super::table::{Cell, Column, Number, Row, Table};
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::figures::rates::{RateCell, RateGrid};
@@ -40,7 +40,7 @@ fn chosen_table(source: &Source, grids: &[&RateGrid]) -> Table {
     let rows = grids.iter().filter_map(row).collect();
     let mut table = source.table("rates", "Every head at its own layer and rate", columns, rows);
     table.mark_largest([4, 5]);
-    table.with_note(CHOICE_NOTE)
+    table.with_note(choice_rule(source))
 }
 
 /// All cells of one head, the chosen one marked; `at` is the index of its grid.
