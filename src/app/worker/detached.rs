@@ -21,7 +21,7 @@ use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
 use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, PrintedLine, SWEEP, Started, lock};
 use crate::app::jobs::history::TrainHistory;
-use crate::app::jobs::history::disk::{Stamp, read};
+use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
 use crate::app::paths::{make_folder, program};
@@ -76,38 +76,8 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
     let (pid, began) = (started.pid, exit.is_some());
     let host = Some(started.host.clone()).filter(|host| !host.is_empty() && *host != host_name());
     events.training(TrainEvent::Detached { folder: out.clone(), pid, began, host });
-    let mut logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
-    let (mut known, mut due, mut stopped, mut last, mut failures) = (None, None, false, None, 0);
-    loop {
-        let ended = has_ended(&out, &mut failures)?;
-        for (log, file) in logs.iter_mut().enumerate() {
-            file.lines(ended, |line, at| {
-                if last.is_none() && log == 0 {
-                    events.progress(&line, 0, None, Unit::Items);
-                }
-                events.training(TrainEvent::Printed(PrintedLine { line, log, at }));
-            });
-        }
-        let stamp = Stamp::read(&out);
-        let rests = !ended && due.is_some_and(|due| Instant::now() < due);
-        if !rests && known.as_ref() != Some(&stamp) && out.join("run.json").exists() {
-            // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
-            if let Ok(snapshot) = read(&out) {
-                (known, due) = (Some(stamp), Some(Instant::now() + events.sender.reread_delay(&snapshot)));
-                let snapshot = Arc::new(snapshot);
-                let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
-                if last.is_none() {
-                    events.begin(done as u64); // they took none of the time since this began to follow
-                }
-                events.progress(EPOCHS, done as u64, Some(total as u64), Unit::Items);
-                events.training(TrainEvent::Begun(snapshot.clone()));
-                events.training(TrainEvent::Probes(snapshot.probes.clone()));
-                last = Some(snapshot);
-            }
-        }
-        if ended {
-            break;
-        }
+    let (mut follower, mut stopped) = (Follower::new(&out), false);
+    while !follower.look(events)? {
         // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
         if events.cancel().is_cancelled() && !closing.is_cancelled() && !stopped {
             // As of now: whoever had just started it may have been about to replace what an earlier training left.
@@ -119,6 +89,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         }
         sleep(PERIOD);
     }
+    let Follower { logs, last, .. } = follower;
     let log = end_of(&logs[0].path, MAX_READ);
     let failed = ends_with_error(&log);
     let finished =
@@ -129,6 +100,55 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         return Ok(());
     }
     Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok())))
+}
+
+/// Follows a training through its files: what was told of them so far.
+struct Follower<'a> {
+    out: &'a Path,
+    logs: [Log; 2],
+    /// The last snapshot of its folder, the state of the folder then, and until when it is not read again.
+    last: Option<Arc<RunSnapshot>>,
+    known: Option<Stamp>,
+    due: Option<Instant>,
+    /// How often in a row it could not be found out whether it has ended.
+    failures: usize,
+}
+
+impl<'a> Follower<'a> {
+    fn new(out: &'a Path) -> Self {
+        let logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
+        Self { out, logs, last: None, known: None, due: None, failures: 0 }
+    }
+
+    /// Tells what is new in its logs and its folder; whether it has ended.
+    fn look(&mut self, events: &mut JobEvents) -> anyhow::Result<bool> {
+        let ended = has_ended(self.out, &mut self.failures)?;
+        for (log, file) in self.logs.iter_mut().enumerate() {
+            file.lines(ended, |line, at| {
+                if self.last.is_none() && log == 0 {
+                    events.progress(&line, 0, None, Unit::Items);
+                }
+                events.training(TrainEvent::Printed(PrintedLine { line, log, at }));
+            });
+        }
+        let stamp = Stamp::read(self.out);
+        let rests = !ended && self.due.is_some_and(|due| Instant::now() < due);
+        if rests || self.known.as_ref() == Some(&stamp) || !self.out.join("run.json").exists() {
+            return Ok(ended);
+        }
+        // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
+        let Ok(snapshot) = read(self.out).map(Arc::new) else { return Ok(ended) };
+        (self.known, self.due) = (Some(stamp), Some(Instant::now() + events.sender.reread_delay(&snapshot)));
+        let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
+        if self.last.is_none() {
+            events.begin(done as u64); // they took none of the time since this began to follow
+        }
+        events.progress(EPOCHS, done as u64, Some(total as u64), Unit::Items);
+        events.training(TrainEvent::Begun(snapshot.clone()));
+        events.training(TrainEvent::Probes(snapshot.probes.clone()));
+        self.last = Some(snapshot);
+        Ok(ended)
+    }
 }
 
 /// Starts the training with the lock `held`, unless it runs or the same request started it before; how it ends is received.
