@@ -19,6 +19,7 @@ use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
 use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
+use crate::model::probe::{Probe, ProbeError};
 use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
 /// Images in one forward pass.
@@ -66,6 +67,16 @@ pub enum ClassChoice {
     Predicted,
     /// The class with this name or index in every probe.
     Named(String),
+}
+
+impl ClassChoice {
+    /// The class of `probe` with this name or index; `None` for the one that it predicts.
+    pub(super) fn of_probe(&self, probe: &Probe) -> Result<Option<usize>, ProbeError> {
+        match self {
+            Self::Predicted => Ok(None),
+            Self::Named(name) => probe.class(name).map(Some),
+        }
+    }
 }
 
 /// Settings of an explanation beside image, probe and class.
@@ -256,10 +267,7 @@ fn explain(
         Some(Err(error)) => return Err(error.clone()),
         None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
     };
-    let class = match &spec.class {
-        ClassChoice::Predicted => None,
-        ClassChoice::Named(name) => Some(loaded.probe.class(name).map_err(UserError::from_error)?),
-    };
+    let class = spec.class.of_probe(&loaded.probe).map_err(UserError::from_error)?;
     let question = Question {
         image: asked.image.to_string(),
         probe: loaded.path.display().to_string(),

@@ -48,10 +48,7 @@ pub fn run(
     let loaded = engine.probe(probe)?.clone();
     engine.reopen(backbone, reporter)?;
     let photo = engine.env.decode(place)?;
-    let class = match class {
-        ClassChoice::Predicted => None,
-        ClassChoice::Named(name) => Some(loaded.probe.class(name)?),
-    };
+    let class = class.of_probe(&loaded.probe)?;
     let key = engine.backbone(backbone)?.key.clone();
     let reader = &engine.backbone(backbone)?.reader;
     let pixels = reader.prepare(&photo)?;
