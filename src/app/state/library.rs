@@ -170,12 +170,8 @@ impl Backbone {
 impl Probe {
     /// Its name in the library.
     pub fn name(&self) -> String {
-        Self::name_of(&self.path)
-    }
-
-    /// The name of the probe of a file.
-    pub fn name_of(path: &Path) -> String {
-        path.file_stem().map_or_else(|| file_name(path), |stem| stem.to_string_lossy().into_owned())
+        let stem = self.path.file_stem();
+        stem.map_or_else(|| file_name(&self.path), |stem| stem.to_string_lossy().into_owned())
     }
 
     /// The name of the probe of a file, with its run or folder if another one of `all` has the same name.
