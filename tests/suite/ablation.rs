@@ -9,6 +9,7 @@ use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::diagnostics::MEASURES;
 use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
 use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
+use ssmprobe::model::explain::evaluation::vectors::{SHUFFLED, VectorKind};
 use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
@@ -491,6 +492,31 @@ fn the_best_classes_of_an_image_have_the_words_of_the_dataset() {
     let names: Vec<String> = evaluator.top(0).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["crane (n02012849)", "tench (n01440764)", "owl"], "the dataset has no owl");
     assert_eq!(evaluator.finish("p".into(), "b".into()).predicted_name(0), names[0]);
+}
+
+#[test]
+fn shuffled_tokens_are_neither_averaged_nor_compared_by_patch() {
+    let folder = tempfile::tempdir().unwrap();
+    let (probe, nulls) = (probe("sinkhorn", Sharing::Shared), NullBands::new(2, 0));
+    let of_tokens = |layer: &str| {
+        let key = TokenKey { layer: layer.to_owned(), ..token_key() };
+        let mut writer = Writer::open(folder.path(), key, 1).unwrap();
+        writer.push(Some(tokens(0)), None).unwrap();
+        let (cache, asked) = (writer.finish().unwrap(), eval_set(&[0], &[0]));
+        let mut evaluator =
+            Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
+        evaluator.keep_vectors();
+        evaluator.take(evaluator.answers(0..1).unwrap());
+        evaluator.finish("p".into(), "b".into())
+    };
+    let (kept, shuffled) = (of_tokens("last"), of_tokens("last, shuffled by seed 0"));
+    assert!(kept.positions.is_some() && kept.weights.is_some());
+    assert_eq!((&shuffled.positions, &shuffled.weights), (&None, &None));
+    for kind in VectorKind::ALL {
+        assert_eq!(kept.vectors_of(kind).err(), None);
+        assert_eq!(shuffled.vectors_of(kind).err().as_deref(), Some(SHUFFLED));
+    }
+    assert_eq!(kept.predicted, shuffled.predicted);
 }
 
 #[test]

@@ -157,6 +157,11 @@ impl TokenSpec {
         Some(Self { layer, blocks, size, mae_order, arithmetic })
     }
 
+    /// Whether tokens of this [`name`](Self::name) lie in another order than the patches of their image.
+    pub fn is_shuffled(name: &str) -> bool {
+        Self::read(name, None).is_some_and(|token_spec| token_spec.mae_order != MaeOrder::Kept)
+    }
+
     /// Descriptions of every difference to `other`: (this, other). Precision does not count: it changes
     /// only a token's last digits.
     pub fn differences(&self, other: &Self) -> Vec<(String, String)> {
@@ -252,6 +257,7 @@ mod tests {
         for (token_spec, name) in names {
             assert_eq!(token_spec.name(), name);
             assert_eq!(TokenSpec::read(name, Some(160)), Some(token_spec));
+            assert_eq!(TokenSpec::is_shuffled(name), token_spec.mae_order != MaeOrder::Kept);
         }
         for other in ["first", "last, 0 blocks", "last, 4", "last, 4 blocks, 2 blocks"] {
             assert_eq!(TokenSpec::read(other, None), None, "{other}");

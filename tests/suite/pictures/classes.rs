@@ -2,6 +2,7 @@
 //! its own map, every image its own dot.
 
 use indexmap::IndexMap;
+use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, SHUFFLED, VectorKind};
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
 use ssmprobe::viz::Size;
 use ssmprobe::viz::draw::scene::Identity;
@@ -306,9 +307,14 @@ pub fn routing_maps() {
         }
         let mut unread = (*plot.evaluation).clone();
         unread.positions.iter_mut().chain(&mut unread.weights).for_each(|maps| maps.counts.fill(0));
-        let none = EvaluationPlot { evaluation: Arc::new(unread), ..plot };
+        let none = EvaluationPlot { evaluation: Arc::new(unread), ..plot.clone() };
         let why = Plot::draw_column(&none, &theme, COLUMN).expect_err("no map").0;
         assert_eq!(why, "No image could be read");
+        let mut shuffled = (*plot.evaluation).clone();
+        (shuffled.positions, shuffled.weights) = (None, None);
+        shuffled.vectors = VectorKind::ALL.map(|kind| (kind, KeptVectors::None(SHUFFLED.into()))).into();
+        let none = EvaluationPlot { evaluation: Arc::new(shuffled), ..plot };
+        assert_eq!(Plot::draw_column(&none, &theme, COLUMN).expect_err("no map").0, SHUFFLED);
         // 0.5 +- 1.645 / sqrt(12 * 2): the smallest class has two readable images.
         let chance = "Chance: 0.164 to 0.836 (5 to 95 %, mean of 2 random orders)";
         assert_eq!(marks.has(chance), of == MapOf::Positions);

@@ -20,6 +20,7 @@ use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
 use super::vectors::{ImageVectors, VectorCollector, to_f16};
 use super::{CONFIDENCE, ClassSums, EvalSet, Evaluation, Means, ORDER, OTHER, OWN};
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::token_cache::TokenCache;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
 use crate::model::explain::image_reading::ImageReading;
@@ -64,6 +65,8 @@ pub struct Evaluator<'a> {
     pub(super) probe: Cow<'a, Probe>,
     pub(super) change: Intervention,
     tokens: &'a TokenCache,
+    /// Whether a token lies in another patch in every image: nothing is then averaged or compared patch by patch.
+    is_shuffled: bool,
     asked: Arc<EvalSet>,
     /// Index in the token cache of every image.
     cache_indices: &'a [usize],
@@ -105,6 +108,7 @@ impl<'a> Evaluator<'a> {
             probe,
             change,
             tokens,
+            is_shuffled: TokenSpec::is_shuffled(tokens.layer()),
             asked,
             cache_indices,
             image_seeds,
@@ -122,7 +126,10 @@ impl<'a> Evaluator<'a> {
 
     /// Stores the values of every token of every image, too; their size is [`vector_bytes`](super::vectors::vector_bytes).
     pub fn keep_vectors(&mut self) {
-        self.vectors = Some(VectorCollector::new(self.cache_indices.len(), self.tokens.grid().len()));
+        self.vectors = Some(match self.is_shuffled {
+            true => VectorCollector::of_shuffled(),
+            false => VectorCollector::new(self.cache_indices.len(), self.tokens.grid().len()),
+        });
     }
 
     /// Number of images to evaluate.
@@ -158,8 +165,10 @@ impl<'a> Evaluator<'a> {
         for mut answer in answers {
             let class = self.asked.class[self.answers.len()] as usize;
             let maps = answer.as_mut().map(|answer| std::mem::take(&mut answer.maps)).unwrap_or_default();
-            self.positions.add(class, maps.positions.as_deref());
-            self.weights.add(class, maps.weights.as_deref());
+            if !self.is_shuffled {
+                self.positions.add(class, maps.positions.as_deref());
+                self.weights.add(class, maps.weights.as_deref());
+            }
             if let Some(all) = &mut self.vectors {
                 all.push(maps.vectors);
             }

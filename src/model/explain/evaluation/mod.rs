@@ -90,9 +90,10 @@ pub struct Evaluation {
     #[serde(default, deserialize_with = "file::by_measure", skip_serializing_if = "IndexMap::is_empty")]
     pub mean_nulls: IndexMap<&'static str, MeanNull>,
     /// Expected position of the tokens, from 0 (first) to 1 (last): the mean over the images of every
-    /// class. `None` if there is no single order.
+    /// class. `None` if there is no single order, or tokens are shuffled.
     pub positions: Option<ClassMaps>,
-    /// Weight of the tokens times N (1 is an even share): the mean over the images of every class.
+    /// Weight of the tokens times N (1 is an even share): the mean over the images of every class. `None` if
+    /// there is no single weight, or tokens are shuffled.
     pub weights: Option<ClassMaps>,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]

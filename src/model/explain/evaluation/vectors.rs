@@ -16,6 +16,9 @@ use super::Evaluation;
 /// Most bytes of the vectors of one probe (if they take more, none are stored), and of all in a window.
 pub const MAX_BYTES: u64 = 1 << 30;
 
+/// Why shuffled tokens have no vectors and no maps of classes.
+pub const SHUFFLED: &str = "Its tokens are shuffled, so that a token lies in another patch in every image";
+
 listed! {
     /// Which value of the tokens a vector holds.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -145,30 +148,36 @@ pub(super) struct VectorCollector {
     images: usize,
     /// By kind: the values up to the last image that has any, and the reason of the first image without.
     kinds: [(Vec<f16>, Option<Cow<'static, str>>); 3],
-    /// Why no vectors are stored, if they would take more than [`MAX_BYTES`].
-    too_many: Option<String>,
+    /// Why none are stored of any image.
+    why_none: Option<Cow<'static, str>>,
 }
 
 impl VectorCollector {
     /// For `images` images of `tokens` tokens.
     pub fn new(images: usize, tokens: usize) -> Self {
         let bytes = vector_bytes(images, tokens);
-        let too_many = (bytes > MAX_BYTES).then(|| {
-            format!(
+        let why_none = (bytes > MAX_BYTES).then(|| {
+            let why = format!(
                 "Numbers of {tokens} tokens of {images} images take {:.1} GB, but at most {:.1} GB are kept \
                  per probe; evaluate fewer images",
                 bytes as f64 / 1e9,
                 MAX_BYTES as f64 / 1e9
-            )
+            );
+            why.into()
         });
-        Self { tokens, images: 0, kinds: Default::default(), too_many }
+        Self { tokens, images: 0, kinds: Default::default(), why_none }
+    }
+
+    /// Of shuffled tokens, which cannot be compared patch by patch.
+    pub fn of_shuffled() -> Self {
+        Self { why_none: Some(SHUFFLED.into()), ..Self::new(0, 0) }
     }
 
     /// Adds the next image; `None` for one that could not be read.
     pub fn push(&mut self, image: Option<ImageVectors>) {
         let at = self.images * self.tokens;
         self.images += 1;
-        if self.too_many.is_some() {
+        if self.why_none.is_some() {
             return;
         }
         for ((values, why), found) in self.kinds.iter_mut().zip(image.into_iter().flatten()) {
@@ -186,8 +195,8 @@ impl VectorCollector {
     pub fn finish(self) -> IndexMap<VectorKind, KeptVectors> {
         let len = self.images * self.tokens;
         let kept = |(kind, (mut values, why)): (VectorKind, (Vec<f16>, Option<Cow<'_, str>>))| {
-            let kept = match (&self.too_many, values.is_empty()) {
-                (Some(why), _) => KeptVectors::None(why.clone()),
+            let kept = match (&self.why_none, values.is_empty()) {
+                (Some(why), _) => KeptVectors::None(why.to_string()),
                 (None, true) => {
                     KeptVectors::None(why.unwrap_or("No image could be read".into()).into_owned())
                 }

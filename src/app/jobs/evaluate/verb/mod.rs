@@ -117,8 +117,12 @@ impl Eval<'_> {
         let samples = &eval_images.evaluated.images;
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(samples.len(), cache.grid().len()));
-            let note =
-                format!("keeping three numbers per token: {bytes} per probe, a third more in its file");
+            let note = match options.tokens.token_spec.mae_order != MaeOrder::Kept {
+                true => "keeping no number per token, as shuffled tokens lie in no known patch".to_owned(),
+                false => {
+                    format!("keeping three numbers per token: {bytes} per probe, a third more in its file")
+                }
+            };
             sink(EvalEvent::Note(note))?;
         }
         let [evaluated, training] = [&eval_images.evaluated, &eval_images.training]
