@@ -229,6 +229,21 @@ fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
 }
 
 #[test]
+fn regions_of_shuffled_tokens_that_earlier_versions_measured_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let manifest = manifest("mae", "birds", HEADS, 2, Selection::Test);
+    let tokens = TokenKey { layer: "last, shuffled by seed 0".to_owned(), ..manifest.tokens };
+    let run = run(folder.path(), Manifest { tokens, ..manifest }, |_, _| 9);
+    evaluate(&run);
+    let sources = [Source::open(folder.path()).unwrap()];
+    let probes = &sources[0].evaluations.as_ref().unwrap().probes;
+    assert!(!probes.is_empty() && probes.iter().all(|probe| probe.metrics.regions.is_none()));
+    assert!(build("regions", &sources).is_empty());
+    let [kept, shuffled] = [&main_source().1, &sources].map(|all| render("md", &build("main", all)));
+    assert!(kept.contains("Object found") && !shuffled.contains("Object found"), "{shuffled}");
+}
+
+#[test]
 fn what_a_damaged_evaluation_lacks_is_an_empty_cell() {
     let (_folder, mut sources) = main_source();
     for probe in &mut sources[0].evaluations.as_mut().unwrap().probes {

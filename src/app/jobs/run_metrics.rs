@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::io::{atomic_file, if_there, sha256};
@@ -141,10 +142,18 @@ impl RunMetrics {
     }
 }
 
-/// Reads the file in the run's folder; `None` if there is none.
+/// Reads the file in the run's folder, without regions of shuffled tokens; `None` if there is none.
 pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
     let path = run.folder().join(FILE);
     let bytes = if_there(atomic_file::read(&path, MAX_BYTES)).map_err(RunError::io("read", &path))?;
     let metrics = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
-    metrics.map_err(|error| RunError::Evaluation { path, found: error.to_string() })
+    let mut metrics: Option<RunMetrics> =
+        metrics.map_err(|error| RunError::Evaluation { path, found: error.to_string() })?;
+    // Earlier versions took shuffled tokens for those of the patches at their places.
+    if TokenSpec::is_shuffled(&run.manifest.tokens.layer) {
+        for ProbeMetrics { metrics, .. } in metrics.iter_mut().flat_map(|all| &mut all.probes) {
+            (metrics.masks, metrics.localization, metrics.regions) = (0, None, None);
+        }
+    }
+    Ok(metrics)
 }
