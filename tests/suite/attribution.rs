@@ -17,7 +17,7 @@ use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{Attribution, AttributionSet, Trace};
+use ssmprobe::model::trace::{Attribution, AttributionSet, Picture, Trace};
 
 use crate::backbones::{CASES, difference, fixtures, image, read};
 use crate::close::{assert_close, distance};
@@ -156,6 +156,12 @@ fn rollout_lies_as_the_tokens_are_handed_out() {
     let expected: Vec<f32> = order.permutation(kept.len(), &pixels).into_iter().map(|i| kept[i]).collect();
     assert_ne!(kept, expected);
     assert_eq!(shuffled, expected);
+    // So does the picture that maps lie over.
+    let picture = Picture { width: 16, height: 16, rgb: (0..=255).cycle().take(768).collect() };
+    let grid = open().grid(16, 16).expect("a grid");
+    let rearranged = picture.rearranged(grid, &order.permutation(grid.len(), &pixels));
+    assert_eq!(open().rearranged(picture.clone(), &pixels), picture);
+    assert_eq!(open().with_mae_order(order).rearranged(picture, &pixels), rearranged);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::data::ImageSource;
 use ssmprobe::model::device;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::{Attribution, Routing, Trace};
+use ssmprobe::model::trace::{Attribution, Picture, Routing, Trace};
 use tempfile::TempDir;
 
 use crate::close::assert_close;
@@ -418,12 +418,19 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
         let trace = seen(&desk.job(look(job - 1, &image, 1))).expect("a trace");
         // Tokens that are shuffled lie nowhere that a mask could say.
         assert_eq!(trace.regions.is_some(), mae_order == MaeOrder::Kept);
-        trace.logits.clone()
+        (trace.logits.clone(), trace.seen.clone())
     };
     let (mut desk, mut other) = (Desk::new(WorkerEnv::default()), Desk::new(WorkerEnv::default()));
     let kept = read(&mut desk, MaeOrder::Kept);
     let shuffled = read(&mut desk, MaeOrder::Shuffled(1));
-    assert_ne!(kept, shuffled, "row by row is another order");
+    assert_ne!(kept.0, shuffled.0, "row by row is another order");
+    // Maps lie over the patches that the tokens are of.
+    let pixels = |seen: &Picture| -> Vec<[u8; 3]> {
+        let mut all = seen.rgb.as_chunks::<3>().0.to_vec();
+        all.sort_unstable();
+        all
+    };
+    assert!(kept.1 != shuffled.1 && pixels(&kept.1) == pixels(&shuffled.1), "the same patches elsewhere");
     assert_eq!(shuffled, read(&mut other, MaeOrder::Shuffled(1)), "as by a worker that knew no other");
     assert_eq!(kept, read(&mut desk, MaeOrder::Kept));
     // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.

@@ -212,7 +212,7 @@ fn read(
         for ((place, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
                 let rollout = rollout.then(|| reader.rollout(&pixels));
-                let seen = reader.preprocessor.seen(&pixels);
+                let seen = reader.seen(&pixels);
                 let known = Arc::new(CachedTokens { tokens, seen, rollout });
                 memory.put(key.clone(), known.clone());
                 known

@@ -58,7 +58,7 @@ pub fn run(
         name: place.short(),
         tokens: &tokens,
         pixels: &pixels,
-        seen: &reader.preprocessor.seen(&pixels),
+        seen: &reader.seen(&pixels),
         seed: *draw,
         why_no_subset: reader.backbone.why_no_subset(),
     };

@@ -15,6 +15,7 @@ use crate::model::backbone::{Backbone, BackboneError};
 use crate::model::data::image::Photo;
 use crate::model::probe::Probe;
 use crate::model::tokens::Tokens;
+use crate::model::trace::Picture;
 
 /// A frozen backbone with its preprocessor. It owns tensors, so that it stays on one thread.
 pub struct TokenReader {
@@ -107,6 +108,11 @@ impl TokenReader {
         let pixels = self.preprocessor.apply(photo)?;
         self.backbone.grid(pixels.height, pixels.width)?;
         Ok(pixels)
+    }
+
+    /// The picture of prepared pixels that maps of tokens lie over, every patch at the place of its token.
+    pub fn seen(&self, pixels: &Pixels) -> Picture {
+        self.backbone.rearranged(self.preprocessor.seen(pixels), pixels)
     }
 
     /// Tokens of prepared images, in their order: one forward pass.

@@ -49,6 +49,7 @@ use super::device;
 use super::grid::Grid;
 use super::ops::gpu::{copy_to_host, gpu_of};
 use super::tokens::Tokens;
+use super::trace::Picture;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::io::failpoint;
 
@@ -289,6 +290,16 @@ impl Backbone {
         }
         let order = self.order.permutation(patches.len() / width, pixels);
         order.iter().flat_map(|&i| &patches[i * width..(i + 1) * width]).copied().collect()
+    }
+
+    /// The picture of prepared pixels with every patch at the place of its token: ViT-MAE's may be shuffled.
+    pub fn rearranged(&self, seen: Picture, pixels: &Pixels) -> Picture {
+        match self.grid(pixels.height, pixels.width) {
+            Ok(grid) if self.is_shuffled() => {
+                seen.rearranged(grid, &self.order.permutation(grid.len(), pixels))
+            }
+            _ => seen,
+        }
     }
 
     /// Whether tokens are returned in another order than that of the patches.

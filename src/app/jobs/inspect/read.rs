@@ -83,7 +83,7 @@ impl Explainer<'_> {
         let (reader, flags) = (pass.reader, self.spec.flags);
         let drawn = flags.save_traces || flags.save_gif;
         let looked_at = drawn || !self.kinds.is_empty() || self.spec.causal.is_some();
-        let seen = if looked_at { reader.preprocessor.seen(pixels) } else { Picture::default() };
+        let seen = if looked_at { reader.seen(pixels) } else { Picture::default() };
         let mut changed = Vec::new();
         if !self.kinds.is_empty() {
             changed.push(tokens.clone());
