@@ -781,6 +781,21 @@ fn a_head_that_broke_with_most_seeds_is_not_the_one_that_others_are_compared_wit
 }
 
 #[test]
+fn of_one_training_a_head_nothing_is_said_of_others() {
+    for (seeds, said) in [(1, false), (2, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = manifest("mae", "birds", &["gap", "sinkhorn"], seeds, Selection::Test);
+        run(folder.path(), manifest, |head, _| 10 + 2 * head);
+        let text = render("md", &build("paired", &[Source::open(folder.path()).unwrap()]));
+        assert_eq!(
+            ["reassign all trainings", "hold for other trainings"].map(|words| text.contains(words)),
+            [said; 2]
+        );
+        assert_eq!(text.contains("hold for these trainings and other images"), !said, "{text}");
+    }
+}
+
+#[test]
 fn heads_that_cannot_be_paired_are_named() {
     let (_folder, [mut source]) = main_source();
     assert!(!render("md", &build("paired", std::slice::from_ref(&source))).contains("Left out"));

@@ -97,7 +97,8 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
     }
     columns.extend(Column::group("McNemar p over seeds", ["smallest", "largest"]));
     let what = format!("Paired differences from {}", title(reference));
-    let mut table = source.table("paired", &what, columns, rows).with_note(note(family));
+    let seeds = compared.iter().map(|(_, compared)| compared.mcnemar.len()).max().unwrap_or(0);
+    let mut table = source.table("paired", &what, columns, rows).with_note(note(family, seeds));
     table.notes.extend(margin.map(|margin| {
         format!(
             "Equivalence: a small p of {margin} means that the true difference is smaller than that in either \
@@ -123,14 +124,23 @@ fn best<'a>(source: &Source, variants: &[&'a Variant]) -> Option<&'a Variant> {
     means.max_by(|a, b| a.1.cmp(&b.1).then(a.2.total_cmp(&b.2))).map(|(variant, ..)| variant)
 }
 
-/// What the columns mean; Holm's correction is for `family`.
-fn note(family: &str) -> String {
+/// What the columns mean, where heads have at most so many `seeds`; Holm's correction is for `family`.
+fn note(family: &str, seeds: usize) -> String {
+    let (holds, draws) = match seeds {
+        1 => (
+            "Interval and p (two-sided) hold for these trainings and other images, by Student's t",
+            "that flip the signs of images",
+        ),
+        _ => (
+            "Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
+             images by a normal approximation; with one seed, for other images only",
+            "that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
+             three seeds, 0.004 with five",
+        ),
+    };
     format!(
         "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
-         Interval and p (two-sided) hold for other trainings and other images: variation over seeds by Student's t, over \
-         images by a normal approximation; with one seed, for other images only. Permutation: two-sided, over {DRAWS} draws \
-         that reassign all trainings to the two heads and flip the signs of images; it cannot fall much below 0.05 with \
-         three seeds, 0.004 with five. p is at least that of an exact test of images that all favour one head (0.06 if the \
+         {holds}. Permutation: two-sided, over {DRAWS} draws {draws}. p is at least that of an exact test of images that all favour one head (0.06 if the \
          two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \
          not corrected"
     )
