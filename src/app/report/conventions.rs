@@ -2,7 +2,7 @@
 //! follow ("Probe complexity and FLOPs").
 
 use super::choice::without_choice;
-use super::cost::PAPER;
+use super::cost::{joined_note, paper_sizes};
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, tiers, title};
 use crate::model::probe::head;
@@ -18,7 +18,7 @@ const CONVENTIONS: [&str; 4] = ["multiply-adds", "2 x multiply-adds", "hooks", "
 /// One table per run with a trained head.
 pub fn tables(source: &Source) -> Vec<Table> {
     let variants = tiers::sorted(source.reported().into_iter());
-    let rows: Vec<Row> = variants.into_iter().filter_map(row).collect();
+    let rows: Vec<Row> = variants.iter().copied().filter_map(row).collect();
     let paper = "The paper's figure (M)";
     let mut columns = vec![Column::words("Method")];
     columns.extend(Column::group("Counted (M)", CONVENTIONS));
@@ -34,6 +34,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
          tokens (0.30), plus 6 operations per entry and iteration (4.61)"
             .to_owned(),
     ];
+    let notes = notes.into_iter().chain(joined_note(&variants)).collect();
     let table = Table { notes, ..source.table("conventions", "Operations by convention", columns, rows) };
     vec![table.without_empty_columns()]
 }
@@ -41,8 +42,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
 fn row(variant: &Variant) -> Option<Row> {
     let spec = head::find(&variant.head)?;
     let head = spec.build(&variant.config).ok()?;
-    let Counts { multiply_adds, hooks } = cost::counts(&*head, &PAPER);
-    let counted = [multiply_adds, 2 * multiply_adds, hooks, 2 * hooks, cost::flops(&*head, &PAPER)];
+    let sizes = paper_sizes(&*head);
+    let Counts { multiply_adds, hooks } = cost::counts(&*head, &sizes);
+    let counted = [multiply_adds, 2 * multiply_adds, hooks, 2 * hooks, cost::flops(&*head, &sizes)];
     let counted = counted.map(|operations| operations as f64 / 1e6);
     let printed = spec.paper_cost.map(|paper| paper.flops);
     let matching = |printed: f64| -> String {
