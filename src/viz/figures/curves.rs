@@ -17,7 +17,7 @@ pub struct Series {
     pub number: Option<usize>,
     /// Step and training loss.
     pub loss: Vec<(f64, f64)>,
-    /// Step and accuracy on held-out images, 0 to 1.
+    /// Step and accuracy on held-out images, in percent.
     pub accuracy: Vec<(f64, f64)>,
     /// Standard deviation over seeds of every loss, or the half width of its interval; empty if there is one seed, NaN at steps
     /// that only one seed has reached.
@@ -200,7 +200,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
     let accuracies = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
-    let accuracies = accuracy_scale(accuracies.map(|v| v * 100.0));
+    let accuracies = accuracy_scale(accuracies);
     let mut lower = panel(under, height, accuracies, STEP, ACCURACY);
     if has_loss && has_accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
@@ -306,7 +306,7 @@ pub(super) fn accuracy_scale(percent: impl Iterator<Item = f64>) -> Scale {
 }
 
 /// Draws one line per series, with a band if it has a spread; `is_loss` is whether the lines are losses, whose noisy series
-/// without a band are drawn faintly behind their moving average, or accuracies, which become percentages.
+/// without a band are drawn faintly behind their moving average, or accuracies.
 fn draw_lines(
     scene: &mut Scene,
     theme: &Theme,
@@ -316,11 +316,10 @@ fn draw_lines(
     is_loss: bool,
 ) {
     frame.grid(scene, theme);
-    let factor = if is_loss { 1.0 } else { 100.0 };
     let place = |points: &[(f64, f64)]| -> Vec<Point> {
         let stride = points.len().div_ceil(MAX_POINTS).max(1);
         let last = points.last().into_iter();
-        points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1 * factor)).collect()
+        points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1)).collect()
     };
     for (i, series) in curves.numbered() {
         let (points, spread) = points_of(series);

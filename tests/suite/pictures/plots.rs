@@ -135,9 +135,9 @@ fn ended(mut points: Vec<Point>) -> Vec<Point> {
 
 /// Checks the curve of every head, in the colour of its name in the legend.
 #[track_caller]
-fn lines(marks: &Marks, axes: &Axes, values: [[f64; 4]; 2], unit: f64) {
+fn lines(marks: &Marks, axes: &Axes, values: [[f64; 4]; 2]) {
     for (head, values) in ["sinkhorn", "gap"].into_iter().zip(values) {
-        let expected = ended(STEPS.iter().zip(values).map(|(step, v)| axes.at(*step, unit * v)).collect());
+        let expected = ended(STEPS.iter().zip(values).map(|(step, v)| axes.at(*step, v)).collect());
         let inside = |line: &&[Point]| {
             line.iter().all(|[_, y]| *y > axes.area.y - 0.1 && *y < axes.area.bottom() + 0.1)
         };
@@ -157,8 +157,8 @@ pub fn training() {
         assert!(upper.area.bottom() < lower.area.y, "loss above, accuracy below");
         let names = (&*upper.y_name, &*lower.y_name, &*lower.x_name);
         assert_eq!(names, ("Training loss", "Accuracy (%)", "Training step"));
-        lines(&marks, &upper, LOSSES, 1.0);
-        lines(&marks, &lower, ACCURACIES, 100.0);
+        lines(&marks, &upper, LOSSES);
+        lines(&marks, &lower, ACCURACIES);
     }
 }
 
@@ -168,7 +168,7 @@ pub fn training_loss() {
         let marks = plotted(&small::training(Part::Loss, log), &theme);
         let axes = marks.axes(0);
         assert_eq!((&*axes.x_name, &*axes.y_name, axes.y.is_log()), ("Training step", "Training loss", log));
-        lines(&marks, &axes, LOSSES, 1.0);
+        lines(&marks, &axes, LOSSES);
         assert!(!marks.has("Accuracy (%)"));
         // One standard deviation above and below the first; the second has one seed.
         let band = marks.areas(marks.swatch("sinkhorn").alpha(0.16))[0];
@@ -187,7 +187,7 @@ pub fn training_accuracy() {
         let marks = plotted(&small::training(Part::Accuracy, false), &theme);
         let axes = marks.axes(0);
         assert_eq!((&*axes.x_name, &*axes.y_name), ("Training step", "Accuracy (%)"));
-        lines(&marks, &axes, ACCURACIES, 100.0);
+        lines(&marks, &axes, ACCURACIES);
         assert!(!marks.has("Training loss"));
         let dots = marks.dots(marks.swatch("gap")).into_iter().map(|dot| dot.at).collect::<Vec<Point>>();
         assert_eq!(dots.len(), 5, "few points are marked");
@@ -300,7 +300,7 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
 #[test]
 fn bands_of_training_curves_say_what_they_are() {
     let mut plot = small::training(Part::Both, false);
-    plot.curves.series[0].accuracy_spread = vec![0.1; 4];
+    plot.curves.series[0].accuracy_spread = vec![10.0; 4];
     let mut says_interval = |interval: bool| {
         plot.curves.interval = interval;
         let scene = plot.draw_column(&Theme::light(), COLUMN).expect("curves");

@@ -526,7 +526,7 @@ pub const REMOVED: [[f64; 5]; 2] = [[3.0, 1.0, -0.5, -1.2, -1.5], [1.0, 2.6, 3.4
 pub const STEPS: [f64; 4] = [5.0, 15.0, 25.0, 35.0];
 /// Loss and accuracy of either head at these steps.
 pub const LOSSES: [[f64; 4]; 2] = [[2.1, 0.7, 0.11, 0.24], [2.4, 1.9, 1.3, 0.52]];
-pub const ACCURACIES: [[f64; 4]; 2] = [[0.22, 0.47, 0.61, 0.58], [0.11, 0.19, 0.34, 0.42]];
+pub const ACCURACIES: [[f64; 4]; 2] = [[22.0, 47.0, 61.0, 58.0], [11.0, 19.0, 34.0, 42.0]];
 /// Standard deviations of the first head's losses.
 pub const SPREAD: [f64; 4] = [0.2, 0.1, 0.05, 0.03];
 

@@ -70,19 +70,19 @@ impl TrainHistory {
         }
     }
 
-    /// The curves of head `head` over steps; losses as they are, accuracy as a fraction.
+    /// The curves of head `head` over steps; accuracies in percent.
     fn series(&self, head: usize, name: String, band: Band) -> Series {
         let steps = self.about.steps_per_epoch();
         let several = self.about.seeds.len() > 1;
-        let line = |curve: Curve, unit: f64| {
+        let line = |curve: Curve| {
             let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
-            let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean / unit)).collect();
-            (points, spread.into_iter().filter(|_| several).map(|spread| spread / unit).collect())
+            let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
+            (points, if several { spread } else { Vec::new() })
         };
-        let (loss, loss_spread) = line(self.curve(head, Measure::Loss), 1.0);
-        let (accuracy, accuracy_spread) = line(self.curve(head, Measure::Test), 100.0);
+        let (loss, loss_spread) = line(self.curve(head, Measure::Loss));
+        let (accuracy, accuracy_spread) = line(self.curve(head, Measure::Test));
         let averaged = self.curve_of(head, Measure::Loss, |points| average(&points));
-        let (average, average_spread) = line(averaged, 1.0);
+        let (average, average_spread) = line(averaged);
         let number = None;
         Series { name, number, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
     }
@@ -127,7 +127,7 @@ mod tests {
         let figure = loss_of_gap(&history, true);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
-        assert_eq!(gap.accuracy, [(2.0, 0.5), (4.0, 0.5)]);
+        assert_eq!(gap.accuracy, [(2.0, 50.0), (4.0, 50.0)]);
         assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1].is_nan());
         assert_eq!(figure.table().heads()[4], "standard_deviation");
         assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
@@ -139,7 +139,7 @@ mod tests {
         // 9 images in batches of 4 are 3 steps: the last has one.
         history.about.train = 9;
         let figure = loss_of_gap(&history, true);
-        assert_eq!(figure.curves.series[0].accuracy, [(3.0, 0.5), (6.0, 0.5)]);
+        assert_eq!(figure.curves.series[0].accuracy, [(3.0, 50.0), (6.0, 50.0)]);
         assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
     }
 }
