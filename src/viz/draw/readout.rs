@@ -148,9 +148,8 @@ fn position(trace: &Trace, k: usize) -> Readout {
                     rows(&plan).map(|row| row.get(k).copied().unwrap_or(0.0)).enumerate().collect();
                 column.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()).then(a.0.cmp(&b.0)));
                 for (i, share) in column.into_iter().take(MAX_TOKENS) {
-                    let share = difference::value(trace, 100.0 * f64::from(share));
                     readout =
-                        readout.line(label(trace, &format!("Share of token {i}")), format!("{share} %"));
+                        readout.number(&label(trace, &format!("Share of token {i}")), Some(f64::from(share)));
                 }
             }
         }
