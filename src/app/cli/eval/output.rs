@@ -30,7 +30,8 @@ pub fn document(file: &ProbeFile, reading: &Intervention, metrics: &Metrics) -> 
 /// The table of all results in Markdown: a row for each probe, then one for each anchor.
 pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
-    columns.extend(Ablation::ALL[1..].iter().map(|ablation| Column::numbers(ablation.name())));
+    let disturbed = |ablation: &Ablation| Column::numbers(ablation.name()).within("Order disturbed (%)");
+    columns.extend(Ablation::ALL[1..].iter().map(disturbed));
     columns.extend(Column::group("AUC", ["token weights", "evidence"]));
     columns.extend(Column::group("Evidence on object (%)", ["absolute", "positive"]));
     let mut kept: Vec<usize> =
