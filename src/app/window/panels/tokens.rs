@@ -22,10 +22,13 @@ const HEAD_EDGE_PX: f32 = 26.0;
 
 /// Titles and descriptions of the columns; NaN stands where the head has no such number.
 const COLUMNS: [(&str, &str); WIDTH] = [
-    ("Token", "Number of the patch, row by row from the top left"),
-    ("Row", "Row of the patch grid"),
-    ("Column", "Column of the patch grid"),
-    ("Rank", "Place in the order by mean position, or the step of a fixed order; the last is read last"),
+    ("Token", "Number of the patch from 0, row by row from the top left"),
+    ("Row", "Row of the patch grid, from 0"),
+    ("Column", "Column of the patch grid, from 0"),
+    (
+        "Rank",
+        "Place in the order by mean position, or the step of a fixed order, from 0; the last is read last",
+    ),
     ("Best position", "The position that holds most of the token"),
     ("Mean position", "The mean over positions, by the share of the token at each"),
     ("Score", "Standardised score of the router"),
