@@ -34,7 +34,8 @@ struct Rows {
 }
 
 fn nothing() -> Empty {
-    let why = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes";
+    let why = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes; \
+               of shuffled tokens none are known";
     Empty(why.to_owned())
 }
 

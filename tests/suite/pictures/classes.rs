@@ -314,7 +314,10 @@ pub fn routing_maps() {
         (shuffled.positions, shuffled.weights) = (None, None);
         shuffled.vectors = VectorKind::ALL.map(|kind| (kind, KeptVectors::None(SHUFFLED.into()))).into();
         let none = EvaluationPlot { evaluation: Arc::new(shuffled), ..plot };
-        assert_eq!(Plot::draw_column(&none, &theme, COLUMN).expect_err("no map").0, SHUFFLED);
+        for overview in ["routing_maps", "region_order"].map(find) {
+            let none = EvaluationPlot { overview, ..none.clone() };
+            assert_eq!(Plot::draw_column(&none, &theme, COLUMN).expect_err("no map").0, SHUFFLED);
+        }
         // 0.5 +- 1.645 / sqrt(12 * 2): the smallest class has two readable images.
         let chance = "Chance: 0.164 to 0.836 (5 to 95 %, mean of 2 random orders)";
         assert_eq!(marks.has(chance), of == MapOf::Positions);

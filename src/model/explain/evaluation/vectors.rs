@@ -16,7 +16,7 @@ use super::Evaluation;
 /// Most bytes of the vectors of one probe (if they take more, none are stored), and of all in a window.
 pub const MAX_BYTES: u64 = 1 << 30;
 
-/// Why shuffled tokens have no vectors and no maps of classes.
+/// Why shuffled tokens have no vectors, no maps of classes and no regions.
 pub const SHUFFLED: &str = "Its tokens are shuffled, so that a token lies in another patch in every image";
 
 listed! {
@@ -104,6 +104,11 @@ impl Evaluation {
                          Evaluate the dataset again"
                 .to_owned()),
         }
+    }
+
+    /// Whether its tokens are shuffled.
+    pub fn is_shuffled(&self) -> bool {
+        self.vectors_of(VectorKind::Routing).is_err_and(|why| why == SHUFFLED)
     }
 }
 

@@ -5,6 +5,7 @@
 use super::confusion::on;
 use super::{Control, Overview};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
+use crate::model::explain::evaluation::vectors::SHUFFLED;
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
 
@@ -34,6 +35,9 @@ type Chart = (Vec<Row>, &'static str);
 fn summary(plot: &EvaluationPlot) -> Result<&RegionSummary, Empty> {
     let nothing = "No regions are marked in these images: open a folder of masks and evaluate again, or a dataset \
                    with masks, parts or boxes";
+    if plot.evaluation.is_shuffled() {
+        return Err(Empty(SHUFFLED.to_owned()));
+    }
     plot.evaluation.regions.as_ref().ok_or_else(|| Empty(nothing.to_owned()))
 }
 

@@ -4,7 +4,7 @@
 //! Chance: the mean of `n` random orders lies within `1/2 ± 1.645 / sqrt(12 n)` for nine of ten tokens.
 
 use super::{ClassSort, Control, MapOf, Overview, Picked, no_class};
-use crate::model::explain::evaluation::vectors::{SHUFFLED, VectorKind};
+use crate::model::explain::evaluation::vectors::SHUFFLED;
 use crate::model::explain::evaluation::{ClassMaps, Evaluation};
 use crate::model::trace::Matrix;
 use crate::viz::figures::plot::EvaluationPlot;
@@ -26,15 +26,13 @@ pub struct RoutingMaps;
 /// The maps of the selected quantity, or the message if the evaluation has none.
 fn maps(plot: &EvaluationPlot) -> Result<&ClassMaps, Empty> {
     let evaluation = &*plot.evaluation;
-    let (maps, vectors, what) = match plot.choice.maps {
-        MapOf::Positions => {
-            (&evaluation.positions, VectorKind::Routing, "reads its tokens in no single order")
-        }
-        MapOf::Weights => (&evaluation.weights, VectorKind::Weight, "gives tokens no single weight"),
-    };
-    if evaluation.vectors_of(vectors).is_err_and(|why| why == SHUFFLED) {
+    if evaluation.is_shuffled() {
         return Err(Empty(SHUFFLED.to_owned()));
     }
+    let (maps, what) = match plot.choice.maps {
+        MapOf::Positions => (&evaluation.positions, "reads its tokens in no single order"),
+        MapOf::Weights => (&evaluation.weights, "gives tokens no single weight"),
+    };
     let other = match plot.choice.maps {
         MapOf::Positions if evaluation.weights.is_some() => "; choose Weight to see how much they count",
         MapOf::Weights if evaluation.positions.is_some() => "; choose Position to see when they are read",
