@@ -248,7 +248,9 @@ impl RemovalPlot {
         let below = legend::above(&mut scene, theme, size, &self.key(theme));
         let half = (below.w - GAP_PT) / 2.0;
         let room = (below.h - LINE_PT).max(0.0);
-        let seen = self.picture_height(half).min(0.5 * room);
+        // In a low pane the curves come first: pictures are told apart in a third of it, too.
+        let most = (room - CHART_ASPECT * half).max(room / 3.0).max(LEAST_PT).min(0.5 * room);
+        let seen = self.picture_height(half).min(most);
         let scale = match quantity {
             _ if self.operands.is_some() => around_zero((1.05 * low, 1.05 * high)),
             Quantity::Probability => Scale::linear(0.0, 1.0),
