@@ -10,7 +10,7 @@ use crate::viz::difference::{around_zero, delta, positions};
 use crate::viz::draw::{
     Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture, pt,
 };
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, heading, no_order};
+use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, no_order};
 
 pub struct ScanPath;
 
@@ -79,7 +79,7 @@ fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32) -> String 
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
         _ if count == 1 && trace.reading.change.is_none() => trace.head.clone(),
-        _ if count == 1 => heading::capitalised(&trace.reading.change.to_string()),
+        _ if count == 1 => "One sweep".to_owned(), // the heading says what is changed
         _ if width < WORD_FROM_PT => format!("{} of {count}", sweep + 1),
         _ => format!("Sweep {} of {count}", sweep + 1),
     }
