@@ -186,7 +186,8 @@ pub fn region_order() {
     let item = |item| plot.overview.item(&plot, item);
     assert_eq!(item(1), ("beak before tail: 75.0 %".to_owned(), vec![0, 1]));
     assert_eq!(item(3), ("tail before beak: 12.5 %".to_owned(), vec![0, 1]));
-    assert_eq!(item(9 + 2), ("wing".to_owned(), vec![0, 3, 5]));
+    let wing = "wing\nMean position (0 first, 1 last): 0.8, 95 % interval 0.552 to 1";
+    assert_eq!(item(9 + 2), (wing.to_owned(), vec![0, 3, 5]));
     let scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");
     let marks = Marks::of(&scene, &Theme::light());
     let (area, _) = &marks.rasters(3, 3)[0];

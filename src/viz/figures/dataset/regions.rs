@@ -87,7 +87,7 @@ impl Overview for Regions {
         Info {
             id: "region_order",
             title: "Regions of the dataset",
-            about: "When the marked regions are read on average, and which of two comes first",
+            about: "The mean position of each marked region with its 95 % interval over images, and which of two is read first",
             tab: TabGroup::Routing.tab(),
         }
     }
@@ -169,7 +169,7 @@ impl Overview for Regions {
     }
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
-        let Ok((summary, (rows, _))) = summary_and_chart(plot) else {
+        let Ok((summary, (rows, axis))) = summary_and_chart(plot) else {
             return Default::default();
         };
         let count = rows.len();
@@ -180,8 +180,11 @@ impl Overview for Regions {
         let images = 0..plot.evaluation.len();
         match item.checked_sub(count * count) {
             Some(row) if row < count => {
-                let region = rows[row].region;
-                (name(region).to_owned(), images.filter(|image| has(region, image)).collect())
+                let Row { region, mean, interval } = rows[row];
+                let interval = interval.map(|(low, high)| [low, high].map(number).join(" to "));
+                let interval = interval.map_or_else(String::new, |ends| format!(", 95 % interval {ends}"));
+                let text = format!("{}\n{axis}: {}{interval}", name(region), number(mean));
+                (text, images.filter(|image| has(region, image)).collect())
             }
             None => {
                 let (a, b) = (rows[item / count].region, rows[item % count].region);
