@@ -234,7 +234,7 @@ impl Curves {
             .x_grid_spacer(integer_marks)
             .y_grid_spacer(move |input| marks(input, log))
             .x_axis_formatter(|mark, _| number(mark.value))
-            .y_axis_formatter(move |mark, _| number(if log { 10f64.powf(mark.value) } else { mark.value }))
+            .y_axis_formatter(move |mark, seen| label(mark.value, (*seen.start(), *seen.end()), log))
             .label_formatter(move |at| readout::at(&read, epoch(at), loss, band_of));
         // egui_plot would draw an axis from -2 to 2 %.
         let none = !loss && curves.is_empty();
@@ -302,15 +302,29 @@ fn epoch(at: &HoverPosition<'_>) -> f64 {
     }
 }
 
+/// The scale within the bounds of an axis, which are decimal logarithms if `log`.
+fn scale((low, high): (f64, f64), log: bool) -> Scale {
+    let (lo, hi) = if log { (10f64.powf(low), 10f64.powf(high)) } else { (low, high) };
+    // Within one decade, marks of a linear scale are denser than those of a logarithmic one.
+    Scale { lo, hi, log: log && high - low > 1.0 }
+}
+
+/// The text of the mark at `place`, with as many decimals as the other marks within the bounds.
+fn label(place: f64, bounds: (f64, f64), log: bool) -> String {
+    let value = if log { 10f64.powf(place) } else { place };
+    let scale = scale(bounds, log);
+    let ticks = scale.ticks(MAX_MARKS);
+    let far = |at: &usize| (ticks[*at] - value).abs();
+    let nearest = (0..ticks.len()).min_by(|a, b| far(a).total_cmp(&far(b)));
+    nearest.map_or_else(|| number(value), |at| scale.labels(&ticks).swap_remove(at))
+}
+
 /// Marks at round numbers within the bounds, which are decimal logarithms if `log`.
 fn marks(input: GridInput, log: bool) -> Vec<GridMark> {
     let (low, high) = input.bounds;
-    let (lo, hi) = if log { (10f64.powf(low), 10f64.powf(high)) } else { (low, high) };
-    // Within one decade, marks of a linear scale are denser than those of a logarithmic one.
-    let scale = Scale { lo, hi, log: log && high - low > 1.0 };
     let place = |value: f64| if log { value.log10() } else { value };
-    let places: Vec<f64> =
-        scale.ticks(MAX_MARKS).into_iter().map(place).filter(|at| at.is_finite()).collect();
+    let ticks = scale(input.bounds, log).ticks(MAX_MARKS);
+    let places: Vec<f64> = ticks.into_iter().map(place).filter(|at| at.is_finite()).collect();
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]);
     let step_size = gaps.fold(high - low, f64::min).max(f64::EPSILON);
     places.into_iter().map(|value| GridMark { value, step_size }).collect()
@@ -331,12 +345,13 @@ mod tests {
     fn a_logarithmic_axis_has_round_marks_inside() {
         let text = |low, high| -> Vec<String> {
             let input = GridInput { bounds: (low, high), base_step_size: 0.1 };
-            marks(input, true).iter().map(|mark| number(10f64.powf(mark.value))).collect()
+            marks(input, true).iter().map(|mark| label(mark.value, (low, high), true)).collect()
         };
         assert_eq!(text(-1.2, 0.4), ["0.1", "0.2", "0.5", "1", "2"]);
         assert_eq!(text(-4.1, 2.1), ["0.001", "0.1", "10"]);
         let close = text(0.3, 0.5); // 2.0 to 3.2
         assert!(close.len() >= 4 && close.contains(&"2.4".to_owned()), "{close:?}");
+        assert!(close.iter().all(|text| text.len() == 3), "as many decimals as the others: {close:?}");
         let broken = GridInput { bounds: (f64::NAN, f64::NAN), base_step_size: 0.1 };
         marks(broken, false);
     }
