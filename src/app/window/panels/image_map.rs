@@ -81,8 +81,12 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let before = &cx.state.views.overview;
     let mut chosen = before.clone();
     similarity::choose(ui, &mut chosen);
-    let list = choice(ui, "color by", 150.0, &mut chosen.color, ColorBy::ALL, |color| color.name());
-    list.accessible_name("Coloured by");
+    // With its name: the filter of the gallery has a list with the same words.
+    overview::on_one_line(ui, |ui| {
+        let label = ui.label("Colour").id;
+        let list = choice(ui, "color by", 140.0, &mut chosen.color, ColorBy::ALL, |color| color.name());
+        list.labelled_by(label);
+    });
     if chosen != *before {
         cx.send(Command::SetOverview(Box::new(chosen)));
     }
