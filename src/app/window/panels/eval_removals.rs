@@ -24,6 +24,7 @@ impl EvalRemovals {
             choose_modes(ui, &mut self.0.modes);
             ui.weak(self.cost(cx));
             let button = egui::Button::new("Evaluate shown with removal curves");
+            let button = button.fill(ui.visuals().selection.bg_fill); // told apart from the choices above
             if ui.add_enabled(!self.0.modes.is_empty(), button).clicked() {
                 cx.send(Command::EvaluateRemovals(self.0.modes.clone()));
                 ui.close();
