@@ -107,6 +107,7 @@ impl ShareDialog {
         let count = state.findings.iter().len();
         ui.label("What");
         ui.horizontal(|ui| {
+            ui.spacing_mut().item_spacing.x = 16.0; // each name closer to its own mark than to the next
             // What is chosen at first comes first, so that it has the focus.
             let text = counted(count, "finding", "findings");
             let radio = ui.add_enabled(count > 0, RadioButton::new(self.all, text));
