@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use eframe::egui;
-use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, ScrollArea, Ui};
+use egui::{Button, KeyboardShortcut, MenuBar, Modifiers, RichText, ScrollArea, TextWrapMode, Ui};
 
 use super::dialogs::leaving::Leaving;
 use super::{MainWindow, style, widgets};
@@ -65,6 +65,8 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
 /// What is in a menu.
 fn entries(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, menu: Menu) {
     ui.set_min_width(250.0);
+    // Where it is scrolled, the bar would leave the longest entries no room for their keys, and break them.
+    ui.style_mut().wrap_mode = Some(TextWrapMode::Extend);
     ui.spacing_mut().item_spacing.y = 2.0;
     if menu == Menu::Panes {
         panes(window, ui);
