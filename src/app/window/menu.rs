@@ -95,7 +95,7 @@ fn item(ui: &mut Ui, cx: &mut PanelContext<'_>, action: Action) {
         true => button, // no empty text on the right, which screen readers would read
         false => button.right_text(RichText::new(key).small().weak()),
     };
-    if cx.button(ui, button, action) {
+    if cx.button_about(ui, button, action, action.tooltip()) {
         ui.close(); // egui closes it at a click alone, not by keyboard
     }
 }

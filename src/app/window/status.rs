@@ -133,7 +133,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let trains = job.kind == JobKind::Train;
     let cancel = egui::Button::new(RichText::new(if trains { "Stop" } else { "Cancel" }).small());
     let cancel = ui.add_enabled(!job.cancelling, cancel);
-    let cancel = if trains { cancel.on_hover_text(Action::StopTraining.tooltip()) } else { cancel };
+    let cancel = if trains { cancel.on_hover_text(Action::StopTraining.keyed_tooltip()) } else { cancel };
     if cancel.clicked() {
         cx.send(Command::Cancel(*id));
     }

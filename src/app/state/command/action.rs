@@ -284,8 +284,12 @@ impl Action {
 
     /// Its text with its key: `Next image (Right)`.
     pub fn keyed(self) -> String {
-        self.shortcut()
-            .map_or_else(|| self.text().to_owned(), |key| format!("{} ({})", self.text(), key.text()))
+        Shortcut::after(self.text(), self.shortcut())
+    }
+
+    /// Its tooltip with its key, for a button that does not show the key.
+    pub fn keyed_tooltip(self) -> String {
+        Shortcut::after(self.tooltip(), self.shortcut())
     }
 
     /// Whether it is enabled now.
@@ -390,6 +394,7 @@ mod tests {
         }
         let keyed = [Action::NextImage, Action::NextStep, Action::Connect].map(Action::keyed);
         assert_eq!(keyed, ["Next image (Right)", "Next step of the reading (Period)", "Connect…"]);
+        assert_eq!(Action::PinShown.keyed_tooltip(), "The others show how far they are from it (P)");
         assert!(Menu::ALL.iter().all(|menu| Action::ALL.iter().any(|action| action.menu() == *menu)));
     }
 }

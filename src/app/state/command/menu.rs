@@ -48,6 +48,11 @@ pub(super) const fn ctrl_shift(key: &'static str) -> Shortcut {
 }
 
 impl Shortcut {
+    /// `text`, and in brackets the `key` if there is one.
+    pub fn after(text: &str, key: Option<Self>) -> String {
+        key.map_or_else(|| text.to_owned(), |key| format!("{text} ({})", key.text()))
+    }
+
     /// As a menu shows it: `Ctrl+Shift+O`. A period and a comma have their names, as in small letters nobody sees the signs.
     pub fn text(self) -> String {
         let Self { ctrl, shift, key } = self;

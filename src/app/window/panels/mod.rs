@@ -216,10 +216,15 @@ impl<'a> PanelContext<'a> {
         self.actions.push(UiAction::Action(action));
     }
 
-    /// Draws the button or checkbox of an action, with its tooltip, which chooses it; disabled while it has no effect. Whether it was
-    /// clicked.
+    /// Draws the button or checkbox of an action, with its tooltip and key, which chooses it; disabled while it has no effect. Whether
+    /// it was clicked.
     pub fn button(&mut self, ui: &mut Ui, button: impl Widget, action: Action) -> bool {
-        let button = ui.add_enabled(action.enabled(self.state), button).on_hover_text(action.tooltip());
+        self.button_about(ui, button, action, &action.keyed_tooltip())
+    }
+
+    /// The same, with the tooltip `about`.
+    pub fn button_about(&mut self, ui: &mut Ui, button: impl Widget, action: Action, about: &str) -> bool {
+        let button = ui.add_enabled(action.enabled(self.state), button).on_hover_text(about);
         let clicked = button.on_disabled_hover_text(action.missing()).clicked();
         if clicked {
             self.choose(action);
