@@ -109,8 +109,10 @@ impl Panel for Compare {
 fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     Frame::new().inner_margin(Margin::symmetric(10, 6)).show(ui, |ui| {
         ui.spacing_mut().item_spacing = Vec2::new(4.0, 4.0);
-        ui.horizontal_wrapped(|ui| Compare::choose_rows(ui, cx));
-        true_class::offer_one_class(ui, cx);
+        ui.horizontal_wrapped(|ui| {
+            Compare::choose_rows(ui, cx);
+            true_class::offer_one_class(ui, cx);
+        });
     });
 }
 

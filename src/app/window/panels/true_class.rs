@@ -3,6 +3,7 @@
 use crate::app::jobs::{ClassChoice, ProbeId};
 use crate::app::state::{Column, Image, State};
 use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::keep_together;
 use crate::model::data::synsets;
 
 /// The image that a column shows, and its true class.
@@ -87,8 +88,11 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
     offers.dedup_by(|later, earlier| synsets::same_class(&later.0, &earlier.0));
     let end = if offers.is_empty() { "" } else { ". Show one in all:" };
+    let text = format!("Columns show evidence for different classes{end}");
+    keep_together(ui, font::width(&text, 13.5));
+    // A row of its own, as wrapped lines do not centre their first label.
     ui.horizontal_wrapped(|ui| {
-        ui.weak(format!("Columns show evidence for different classes{end}"));
+        ui.weak(text);
         for (name, about) in offers {
             if ui.button(&name).on_hover_text(about).clicked() {
                 cx.send(Command::SetClass(ClassChoice::Named(name)));
