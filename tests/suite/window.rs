@@ -813,6 +813,12 @@ fn every_pane_is_empty_busy_failed_and_ready_in_words() {
         let idle = ["The device was lost", "Explaining…", "Open a backbone:"];
         assert!(idle.iter().all(|text| !window.has(text)), "{pane} is not ready");
     }
+    // Compare has columns, but nothing to show in them.
+    let mut window = Window::new();
+    window.dispatch(Command::OpenProbes(vec!["gap.safetensors".into()]));
+    window.answer();
+    assert_eq!(window.state().compared().count(), 1);
+    said(&mut window, "Open a backbone: the frozen model whose tokens are read");
 }
 
 #[test]

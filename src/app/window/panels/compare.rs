@@ -9,8 +9,8 @@ use egui::{Frame, Margin};
 use super::change::{interventions, temperature, temperature_of_column};
 use super::differences::Differences;
 use super::figure_view::{FigureView, Subject};
-use super::true_class;
-use crate::app::state::{ColumnState, RevealTarget};
+use super::{getting_started, true_class};
+use crate::app::state::{Column, ColumnState, RevealTarget};
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{in_reach, menu_button};
 use crate::model::explain::intervention::Intervention;
@@ -63,6 +63,10 @@ impl Panel for Compare {
             return cx.hint(ui);
         } else if cx.state.compared().next().is_none() {
             return placeholder::empty(ui, "No column yet: the two bars in a probe's row add it to Compare");
+        }
+        let is_empty = |(_, column): (ColumnId, &Column)| matches!(column.shown, ColumnState::Nothing);
+        if getting_started::needed(cx.state) && cx.state.compared().all(is_empty) {
+            return cx.hint(ui); // once, not in every cell
         }
         let low = ui.available_height() < LOW_PX;
         if !low {
