@@ -43,10 +43,11 @@ impl LocalWorker {
         let lost = "The GPU was lost: its driver was reset, or it is gone";
         // The thread that trained holds the run's folder until this program ends.
         let remedy =
-            "Start the program again, which opens what is open now, and resume the run from its checkpoint";
+            "Restart the program, which reopens what is open now, and resume the run from its checkpoint";
         let error = UserError::new(lost).remedy(remedy);
         self.events.extend(pending.take_trainings().into_iter().map(|job| Event::Failed(job, error.clone())));
-        let why = format!("{lost}. What is shown is kept, and a separate process goes on computing");
+        let why =
+            format!("{lost}. Everything on screen is kept, and a separate process computes from now on");
         let link = Link::in_place_of(pending, &why, self.waker.clone());
         std::mem::replace(&mut self.worker, Box::new(link)).end();
     }

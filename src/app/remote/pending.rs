@@ -137,7 +137,8 @@ impl PendingRequests {
             if opens && *attempts >= MAX_LOSSES {
                 self.open.shift_remove(job);
                 let why = format!("the connection was lost {MAX_LOSSES} times while it was opening");
-                let text = format!("Could not be reopened: {why}. It may be the cause: open it again to try");
+                let text =
+                    format!("Could not be reopened: {why}. It may be the cause; open it again to retry");
                 ended.push(Event::Warning { job: *job, text });
             }
             opens && *attempts < MAX_LOSSES
@@ -156,7 +157,7 @@ impl PendingRequests {
                 ended.push(Event::Cancelled(*id));
             } else if job.losses >= MAX_LOSSES {
                 let line = format!("The connection was lost {MAX_LOSSES} times while this was running");
-                let remedy = "It may be the cause: check Jobs and log, then try it again";
+                let remedy = "This may be the cause: check Jobs and log before trying again";
                 ended.push(Event::Failed(*id, UserError::new(line).remedy(remedy)));
             } else {
                 return true;

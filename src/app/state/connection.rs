@@ -115,7 +115,7 @@ impl State {
             (Connection::Lost { why: before, .. }, Connection::Lost { why, .. }) if before == why => {}
             (_, Connection::Lost { why, was_connected, .. }) => {
                 let text = match was_connected {
-                    true => format!("Connection lost: {why}\nWhat is shown is kept"),
+                    true => format!("Connection lost: {why}\nEverything on screen is kept"),
                     false => why.clone(),
                 };
                 self.note(Severity::Error, text);
@@ -203,7 +203,7 @@ mod tests {
         let texts: Vec<&str> = state.toasts.iter().map(|toast| toast.text.as_str()).collect();
         let expected = [
             "Connected to me@gpu1",
-            "Connection lost: the wire is cut\nWhat is shown is kept",
+            "Connection lost: the wire is cut\nEverything on screen is kept",
             "Connected to me@gpu1 again: everything open or pending is requested again",
         ];
         assert_eq!(texts, expected);

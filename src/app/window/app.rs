@@ -340,7 +340,7 @@ impl eframe::App for App {
             if polled.is_err() {
                 // Nothing is painted any more.
                 eframe::App::on_exit(self);
-                crash::end_without_gpu("Start the program again: it opens what was open");
+                crash::end_without_gpu("Restart the program: it reopens what was open");
             }
         }
         self.advance(ctx);
