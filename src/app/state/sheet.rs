@@ -44,7 +44,7 @@ listed! {
     pub enum Overlay {
         /// Nothing: the middle of the photograph.
         #[default]
-        None: "Photographs";
+        None: "No overlay";
         /// The weight of every token.
         Weight: "Token weights";
         /// What every token adds to the logit of the class.

@@ -47,7 +47,7 @@ actions! {
     OpenProbes: File.asks("Open probes…", "Probe files (.safetensors)", FilePrompt::ProbeFiles).key(ctrl("P")),
     OpenRun: File.asks("Open run…", "All probes in a folder", FilePrompt::RunFolder).key(ctrl_shift("P"))
         .line_below(),
-    OpenImages: File.asks("Open images…", "Photographs in any common format", FilePrompt::ImageFiles)
+    OpenImages: File.asks("Open images…", "Image files in any common format", FilePrompt::ImageFiles)
         .key(ctrl("O")),
     OpenImageFolder: File.asks("Open folder of images…", "Its subfolders are searched too",
         FilePrompt::ImageFolder).key(ctrl_shift("O")),
@@ -66,7 +66,7 @@ actions! {
     SaveWorkspaceAs: File.asks("Save workspace as…", "Under another name", FilePrompt::SaveWorkspaceAs)
         .key(ctrl_shift("S")).line_below(),
     Connect: File.asks("Connect…", "Compute on another machine over ssh, or in a separate process", Prompt::Connect)
-        .when("A training runs in this program", |state| !state.training.runs_here())
+        .when("A training is running in this program", |state| !state.training.runs_here())
         .also("remote ssh host server gpu").line_below(),
     Export: File.asks("Export figure…", "Any figure of the shown probe, by name", Prompt::Export)
         .key(ctrl_shift("E")).when("The shown column has no figure yet", |state| state.focused_trace().is_some()).also("save picture svg pdf png"),
@@ -95,7 +95,7 @@ actions! {
         .key(plain("Home")).when("Open images first", |state| !state.library.images.is_empty()),
     LastImage: View.gives("Last image", "The last in the gallery", |_| Command::Step(isize::MAX))
         .key(plain("End")).when("Open images first", |state| !state.library.images.is_empty()),
-    StarImage: View.gives_if("Star or unstar image", "The gallery can show only starred images",
+    StarImage: View.gives_if("Star or unstar image", "The gallery can be filtered to starred images",
         "Open an image first", star).key(plain("S")).also("favourite mark"),
     KeepFinding: View.asks("Keep as finding…", "The image, its probes and how they are shown, with a note, to come back to",
         Prompt::KeepFinding).key(plain("N"))
@@ -107,9 +107,9 @@ actions! {
     PreviousStep: View.gives("Previous step of the reading", "The token that was read before",
         |state| step_reading(state, -1)).key(plain("Comma"))
         .when("No reading with an order is shown", |state| state.steps() > 0).also("playhead scan"),
-    PinStep: View.asks("Pin or unpin the token of this step", "Framed in every figure until Escape; its numbers stand in the status bar",
+    PinStep: View.asks("Pin or unpin the token of this step", "Framed in every figure until Escape; the status bar shows its numbers",
         Prompt::PinStep).key(plain("T"))
-        .when("The shown probe is at no step of a single order", |state| state.token_of_step().is_some()).line_below(),
+        .when("No step of a single reading order is shown", |state| state.token_of_step().is_some()).line_below(),
     EditOrder: View.gives_if("Edit order by hand", "Every sweep reads the patches in your own order: brushed, dragged or drawn in the Reading order pane",
         "No reading with an order is shown", State::edit_order).also("drag brush scan path permutation"),
     OpenOrder: View.asks("Open order…", "An order file: the token read at each step (.npz, .npy, .csv)", FilePrompt::OpenOrder)
@@ -131,7 +131,7 @@ actions! {
         "It needs an image of a dataset and a shown probe", find_similar).also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
-        .when("It is chosen already", |state| state.selection.class != ClassChoice::Predicted).line_below(),
+        .when("Already chosen", |state| state.selection.class != ClassChoice::Predicted).line_below(),
     PinShown: View.gives_if("Pin or unpin the shown column", "The others show how far they are from it",
         "The shown column is not in Compare", pin_or_unpin).key(plain("P")),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))
@@ -166,12 +166,12 @@ actions! {
         |_| Command::StartTraining).key(ctrl("Enter"))
         .when("The Training pane has no plan that can start", State::can_start_training),
     PauseTraining: Train.gives_if("Pause or resume training", "Images can still be explained",
-        "No training runs that can be paused", |state| {
+        "No training that can be paused is running", |state| {
             let active = state.training.active.as_ref().filter(|run| !run.detached);
             active.map(|run| Command::PauseTraining(!run.pausing))
         }).key(ctrl_shift("Space")),
     StopTraining: Train.gives_if("Stop training and save", "Progress is saved and can be resumed later",
-        "No training runs", |state| Some(Command::Cancel(state.training.active.as_ref()?.job)))
+        "No training is running", |state| Some(Command::Cancel(state.training.active.as_ref()?.job)))
         .key(ctrl_shift("Period")),
     Arrange: Panes.asks("Reset layout", "Every pane open, in its original place", Prompt::Arrange)
         .key(ctrl_shift("0")).also("panes default"),

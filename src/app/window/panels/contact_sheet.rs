@@ -49,8 +49,7 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>, beside: Option<ColumnId>) {
     ui.add(Slider::new(&mut view.side, SIDES_PX).show_value(false)).labelled_by(label);
     if cx.focus.is_some() {
         let list = fitted_choice(ui, "overlay", &mut view.overlay, Overlay::ALL, |one| one.name());
-        list.accessible_name("Overlay")
-            .on_hover_text("What is overlaid on each picture, each on its own scale");
+        list.accessible_name("Overlay").on_hover_text("What is laid over each image, each on its own scale");
         on_one_line(ui, |ui| {
             let chosen = cx.other_column(ui, "Beside", "no other probe", beside, |_| true);
             if chosen != beside {
