@@ -682,7 +682,7 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
     type_into(&mut window, "Note", "bill");
     window.press(Modifiers::NONE, Key::Escape);
     assert!(window.has("Keep b.png as a finding"), "what was typed is not thrown away");
-    assert!(window.has("Cancel discards it"), "what to do");
+    assert!(window.has("Cancel discards them"), "what to do");
     window.harness.get_all_by_role_and_label(Role::Button, "Cancel").last().expect("the dialog's").click();
     keep_by_key(&mut window, "beak");
     window.answer();

@@ -38,7 +38,7 @@ impl ConnectDialog {
             ui.weak(
                 "Backbones, datasets and GPUs are those of the other machine, reached through your own ssh: \
                  `ssh HOST` has to connect without a prompt, and this program has to be installed there. \
-                 What is open here is put aside",
+                 What is open here is set aside",
             );
             ui.add_space(4.0);
             self.fields(ui);

@@ -184,9 +184,9 @@ impl Export {
             }
             let note = match self.format {
                 ExportFormat::Csv => {
-                    "What it was made of is in lines that begin with #; pandas: comment=\"#\""
+                    "Lines that begin with # say what it was made from; pandas: comment=\"#\""
                 }
-                ExportFormat::Npz => "What it was made of is in the array metadata, as JSON",
+                ExportFormat::Npz => "The array metadata says what it was made from, as JSON",
                 _ => "",
             };
             if !note.is_empty() {

@@ -52,7 +52,7 @@ impl FindingDialog {
             let edit = edit.hint_text(hint).desired_width(f32::INFINITY);
             field(ui, "Note", edit);
             if self.stays && self.finding.note != self.before {
-                ui.label("The note is not kept yet: Keep keeps it, Cancel discards it");
+                ui.label("The note has changes: Keep saves them, Cancel discards them");
             }
             let given = match self.id {
                 Some(id) => Command::WriteFinding(id, self.finding.note.clone()),

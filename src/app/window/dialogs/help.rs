@@ -29,9 +29,9 @@ pub enum Page {
 
 /// Keys of no action, which work anywhere, and what they do.
 const ANYWHERE: [(&str, &str); 5] = [
-    ("Tab, Shift+Tab", "Move through all that can be chosen"),
-    ("Enter, Space", "Choose it"),
-    ("Shift+F10", "Open the menu of a right click"),
+    ("Tab, Shift+Tab", "Move to the next or previous control"),
+    ("Enter, Space", "Choose the focused one"),
+    ("Shift+F10", "Open the right-click menu"),
     ("Escape", "Close a dialog or menu, or unpin the token"),
     ("PageUp, PageDown", "Scroll a long page"),
 ];

@@ -80,14 +80,14 @@ impl LoadedWorkspace {
             Some(host) => (
                 format!("Connect to {host}?"),
                 format!(
-                    "The files of {name} are on {host}, to which you have not connected before. To open it is to log in \
-                     there with your own ssh, and backbones that it takes from the Hub are downloaded there"
+                    "The files of {name} are on {host}, to which you have not connected before. Opening it logs in there \
+                     with your own ssh, and downloads to that machine any backbones that it takes from the Hub"
                 ),
                 "Connect",
             ),
             None => (
                 format!("Download {}?", counted(self.downloads.len(), "backbone", "backbones")),
-                format!("{name} uses what the Hugging Face Hub has and this machine does not"),
+                format!("{name} needs files from the Hugging Face Hub that are not on this machine"),
                 "Download",
             ),
         };
