@@ -50,7 +50,7 @@ impl EvalRemovals {
         };
         match passes {
             0.0 => reads,
-            _ => format!("{reads}, and costs the encoder up to {passes:.0} whole images for each"),
+            _ => format!("{reads}, at a cost of up to {passes:.0} full encoder passes per image"),
         }
     }
 }

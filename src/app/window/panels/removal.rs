@@ -84,7 +84,7 @@ impl RemovalPane {
         let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };
         let passes = spec.passes(RANKINGS.len());
         if passes > 0.0 {
-            ui.weak(format!("Costs the encoder up to {passes:.0} whole images"));
+            ui.weak(format!("Costs up to {passes:.0} full encoder passes"));
         }
     }
 
