@@ -26,11 +26,11 @@ const LARGEST_SIDE: f32 = 16384.0;
 
 /// The devices that can be chosen: id and description.
 pub const DEVICES: &[(&str, &str)] = &[
-    ("auto", "The best available"),
-    ("cpu", "The processor"),
-    ("wgpu", "A GPU through Vulkan, DirectX 12 or Metal"),
+    ("auto", "the best available"),
+    ("cpu", "the CPU"),
+    ("wgpu", "a GPU through Vulkan, DirectX 12 or Metal"),
     #[cfg(feature = "cuda")]
-    ("cuda", "An NVIDIA GPU through CUDA"),
+    ("cuda", "an NVIDIA GPU through CUDA"),
 ];
 
 listed! {

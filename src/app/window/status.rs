@@ -98,7 +98,7 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let menu = menu_button(ui, egui::Button::new(badge), |ui| {
         for (device, about) in DEVICES {
             let chosen = cx.state.settings.device == *device;
-            if ui.selectable_label(chosen, format!("{device}: {}", about.to_lowercase())).clicked() {
+            if ui.selectable_label(chosen, format!("{device}: {about}")).clicked() {
                 cx.send(Command::SetDevice((*device).to_owned()));
             }
         }

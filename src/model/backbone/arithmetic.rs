@@ -58,7 +58,7 @@ impl Arithmetic {
         }
         let there =
             Self::ALL.into_iter().filter(|other| other.on(device)).map(Self::name).collect::<Vec<_>>();
-        let device = device.identity().map_or_else(|| "the processor".into(), |device| device.name);
+        let device = device.identity().map_or_else(|| "the CPU".into(), |device| device.name);
         Err(BackboneError::Arithmetic { wanted: self.name(), device, there: there.join(", ") })
     }
 }

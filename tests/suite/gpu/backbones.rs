@@ -85,7 +85,7 @@ fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
     let refused = Backbone::open_in(&fixtures().join("vit"), &Device::flex(), Arithmetic::Float16);
     assert_eq!(
         refused.err().unwrap().to_string(),
-        "the processor does not support float16; it supports float32: use one of these, or another device"
+        "the CPU does not support float16; it supports float32: use one of these, or another device"
     );
     let demo = crate::run::root().join("assets/demo");
     let about = DemoInfo::open(&demo).unwrap();

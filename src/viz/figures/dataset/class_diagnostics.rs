@@ -6,6 +6,7 @@ use super::{ClassSort, Control, Overview, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
+use crate::viz::heading::uncapitalised;
 
 /// Height of the row of a class.
 const ROW_PT: f32 = 10.5;
@@ -78,7 +79,7 @@ impl Overview for ClassDiagnostics {
             return Err(Empty(no_class(&plot.choice)));
         }
         if rows.is_empty() {
-            return Err(Empty(format!("No image has a value for {}", label(name).to_lowercase())));
+            return Err(Empty(format!("No image has a value for {}", uncapitalised(&label(name)))));
         }
         let mut scene = Scene::new(size.width, size.height, "Measure by class", theme.background);
         let null = |row: &ClassRow| {

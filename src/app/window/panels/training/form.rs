@@ -208,8 +208,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings
         let label = ui.label("Device").id;
         let list = combo(ui, "train on", COMBO_PX, settings.device.clone(), |ui| {
             for (device, about) in DEVICES {
-                let text = format!("{device}: {}", about.to_lowercase());
-                if ui.selectable_label(settings.device == *device, text).clicked() {
+                if ui.selectable_label(settings.device == *device, format!("{device}: {about}")).clicked() {
                     (*device).clone_into(&mut settings.device);
                 }
             }
