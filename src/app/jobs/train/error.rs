@@ -63,7 +63,7 @@ pub enum TrainingError {
     Name(String),
     #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
     Setting { given: String, why: String },
-    #[error("--grid {given}: {why}; expected fields of the head's settings, as `iterations=1,5,20`")]
+    #[error("--grid {given}: {why}; expected fields of the head's settings, such as `iterations=1,5,20`")]
     Grid { given: String, why: String },
     #[error("{flag}: {value} is given twice; give each value once")]
     Twice { flag: &'static str, value: String },
@@ -72,8 +72,8 @@ pub enum TrainingError {
     )]
     Variants { count: usize, most: usize },
     #[error(
-        "several layers or rates are compared on images that are neither trained on nor reported, and this dataset has \
-         none: set some aside, as with --select-split 0.1"
+        "several layers or rates are compared on images used neither for training nor for the reported accuracy, and this \
+         dataset has none: set some aside, for example with --select-split 0.1"
     )]
     TestSelection,
     #[error(

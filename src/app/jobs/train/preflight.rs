@@ -102,15 +102,14 @@ pub fn assumed(points: f64, seeds: usize) -> String {
         UNDETECTABLE.. => "test images and seeds are too few to detect any difference at 80 % power",
         // More than the share of images on which one of two heads alone is then right.
         _ if points > 100.0 * DISAGREEMENT => {
-            "at 80 % power, if the worse of two heads is right only where the better one is; more otherwise, and if trainings vary"
+            "at 80 % power, if the worse of two heads is right only where the better one is; more otherwise, and if results vary between seeds"
         }
         _ => {
-            "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if trainings vary"
+            "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if results vary between seeds"
         }
     };
     // The variance over two trainings has one degree of freedom: intervals are wide on any number of images.
-    let remedy =
-        if seeds == 2 { "; 2 seeds hardly tell how much trainings vary: train 3 or more" } else { "" };
+    let remedy = if seeds == 2 { "; 2 seeds hardly show their variation: train 3 or more" } else { "" };
     format!("{assumed}{remedy}")
 }
 

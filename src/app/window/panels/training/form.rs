@@ -285,8 +285,8 @@ fn selection(ui: &mut Ui, settings: &mut TrainSettings) -> bool {
     ui.label("Best epoch");
     ui.horizontal(|ui| {
         let mut aside = settings.selection.is_some();
-        let about = "The best epoch is picked on images that are neither trained on nor reported. Without \
-                     it: on the validation split if there is a test split too, else on the test images, \
+        let about = "The best epoch is picked on images used neither for training nor for the reported \
+                     accuracy. Otherwise on the validation split if there is a test split too, else on the test images, \
                      which is optimistic";
         if ui.checkbox(&mut aside, "Pick on part of train").on_hover_text(about).changed() {
             settings.selection = aside.then_some(0.1);
@@ -374,7 +374,7 @@ fn advanced(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings
         let (all, name) = (Augmentation::ALL, |one: &Augmentation| one.name());
         let chosen = choice(ui, "augmentation", COMBO_PX, &mut settings.augment, all, name);
         chosen.labelled_by(label).on_hover_text(
-            "Training images changed anew in every epoch, so no tokens are kept: moved by up to an eighth \
+            "Training images are changed in every epoch, so no tokens are kept: moved by up to an eighth \
              (shift), or cropped at random as in the protocol's project (crop), and mirrored half the time",
         );
         ui.end_row();

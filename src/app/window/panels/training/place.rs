@@ -85,11 +85,11 @@ fn fields(ui: &mut Ui, form: &mut TaskForm) -> bool {
     let grid = |id: &str| Grid::new(id).spacing([GAP_PX, 6.0]).min_col_width(LABEL_PX);
     grid("slurm").num_columns(4).show(ui, |ui| {
         let all = [
-            ("Tasks", "one per seed", "How many tasks to split it into: some of the seeds each, or blocks of the heads", tasks),
-            ("At a time", "no limit", "Most tasks of one array that run at a time; Retry failed and the cluster's limits make several arrays", array_limit),
+            ("Tasks", "one per seed", "How many tasks to split it into: each trains some of the seeds, or some of the heads with one seed", tasks),
+            ("At a time", "no limit", "Maximum number of tasks of one array that run at a time; Retry failed and the cluster's limits make several arrays", array_limit),
             ("Partition", "the default", "Partition of the cluster", partition),
             ("Account", "the default", "Account to charge", account),
-            ("Time", "the default", "Time limit of a task, in Slurm's format: D-HH:MM:SS, HH:MM:SS or minutes. One that needs more continues in the queue's next turn", time),
+            ("Time", "the default", "Time limit of a task, in Slurm's format: D-HH:MM:SS, HH:MM:SS or minutes. A task that needs more is queued again and continues", time),
             ("GPUs", "none", "GPUs per task", gpus),
             ("CPUs", "the default", "CPU cores per task", cpus),
             ("Memory", "the default", "Memory per task, such as 32G", memory),
