@@ -91,9 +91,11 @@ pub fn shell_path(path: &Path) -> String {
     shell_word(&path.to_string_lossy())
 }
 
-/// Says why what follows may take minutes: another machine `host` did something last, of which it may have died.
-pub fn watching(host: &str, did: &str) -> String {
-    format!("{host} {did}; watching for up to three minutes whether it still does")
+/// Says why what follows may take minutes: another machine `host` was the last to do something, and may have died of it.
+pub fn watching(host: &str, what: &str) -> String {
+    format!(
+        "{host} was the last machine to {what}; watching for up to three minutes to see whether it still does"
+    )
 }
 
 /// Whether a name matches a pattern, in which `*` stands for any text and `?` for any character.

@@ -54,7 +54,7 @@ impl Pretrain {
         let summary = pretrain::run(&spec, &mut |event| {
             match event {
                 Event::Watch { host } => {
-                    display.say(&watching(&host, &format!("pre-trained last in {}", spec.out.display())));
+                    display.say(&watching(&host, &format!("pre-train in {}", spec.out.display())));
                 }
                 Event::Begin { manifest, device, step } => {
                     epochs = manifest.settings.epochs;

@@ -81,7 +81,7 @@ pub fn confirm_running(plan: &Plan) -> anyhow::Result<bool> {
 /// Says why what follows may take minutes, if another machine has run the tasks.
 fn tell_of_other_machine(plan: &Plan) {
     if let Some(host) = ExclusiveLock::other_machine(&lock(plan)) {
-        say!("{}", watching(&host, &format!("ran the tasks of {} last", plan.folder.display())));
+        say!("{}", watching(&host, &format!("run the tasks of {}", plan.folder.display())));
     }
 }
 

@@ -57,14 +57,12 @@ type Exit = Receiver<io::Result<ExitStatus>>;
 pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
         // There a lock belongs to the process that took it, and ends with it.
-        bail!(Usage(
-            "a training that goes on by itself needs Linux or macOS; here, train without --on".to_owned()
-        ));
+        bail!(Usage("a detached training needs Linux or macOS; train without --on here".to_owned()));
     }
     let out = absolute(&request.out)?;
     make_folder(&out)?;
     if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
-        events.warn(watching(&host, &format!("trained last in {}", out.display())));
+        events.warn(watching(&host, &format!("train in {}", out.display())));
     }
     let held = claim(&out)?;
     if held.is_some() && (events.cancel().is_cancelled() || closing.is_cancelled()) {
@@ -161,7 +159,7 @@ fn start(out: &Path, request: &TrainCommand, held: Option<ExclusiveLock>) -> any
         Some(held) => spawn(out, &request.words, held).map(Some),
         None if request.again || request.words.iter().any(|word| word == "--resume") => Ok(None),
         None => bail!(
-            "{}: a training is already running in there; use `--resume` to follow it, or choose another folder",
+            "{}: a training is already running in it; use `--resume` to follow it, or choose another folder",
             out.display()
         ),
     }

@@ -48,7 +48,7 @@ impl TrainReporter {
     pub(super) fn receive(&mut self, event: train::Event<'_>) {
         match event {
             train::Event::Watch { host } => {
-                let what = format!("Watching whether {host} still trains it");
+                let what = format!("Checking whether {host} is still training it");
                 self.events.progress(&what, 0, None, Unit::Items);
             }
             train::Event::Plan { tokens, .. } if !tokens.complete() => {

@@ -151,7 +151,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let pid = training_pid(&desk, "there");
     let owner = fs::read_to_string(&sign).expect("a sign");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
-    assert_ends(&mut there(), 1, &["a training is already running in there"]);
+    assert_ends(&mut there(), 1, &["a training is already running in it"]);
     // The training continues when its clients are killed, and can be followed again.
     children(client.id()).into_iter().for_each(kill);
     signal(&client, "-KILL");
@@ -220,7 +220,7 @@ fn what_goes_wrong_there_is_told_here() {
     // A second training in the same folder is refused.
     let client = start(&mut there(&desk, "two", 100_000));
     until("an epoch", || epochs(&desk, "two") > 0);
-    assert_ends(&mut there(&desk, "two", 100_000), 1, &["a training is already running in there"]);
+    assert_ends(&mut there(&desk, "two", 100_000), 1, &["a training is already running in it"]);
     let pid = training_pid(&desk, "two");
     // Stopped by the command of the message, it is saved.
     assert!(

@@ -17,7 +17,7 @@ impl TrainArgs {
         let epochs = settings.epochs;
         match event {
             Event::Watch { host } => {
-                display.say(&watching(host, &format!("trained last in {}", self.out.display())));
+                display.say(&watching(host, &format!("train in {}", self.out.display())));
             }
             Event::Plan { tokens, dataset, steps, shows } => {
                 match settings.recomputes(tokens.complete()) {
