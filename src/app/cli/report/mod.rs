@@ -46,7 +46,7 @@ fn long() -> String {
     let tables = TABLES.iter().map(|kind| format!("  {:<14} {}\n", kind.id, kind.what)).collect::<String>();
     format!(
         "Tables, those that the runs have data for:\n{tables}\n`main`, `cost` and `conventions` need a head that \
-         is no point of a sweep, `paired` two heads or more, `routing` two learned routers or more, `fine-grained` several runs, \
+         is not a point of a sweep, `paired` two heads or more, `routing` two learned routers or more, `fine-grained` several runs, \
          `rates` heads at several layers or rates (`ssmprobe train --layers`, `--rates`), and `grid`, `state-size` and `sweep` \
          a `ssmprobe sweep --grid`: temperature by iterations, state_dim, any other setting (`--with HEADS` trains others beside it). `ssmprobe eval --run RUN`, \
          without --last, adds the data of `diagnostics` and `order` and, if the dataset has masks or annotations, of `regions` and of how well heads \

@@ -89,8 +89,8 @@ pub struct InspectFlags {
     /// 1024 tokens 8).
     #[arg(long, value_name = "K", default_value_t = null_model::DRAWS, value_parser = whole_number(2_usize..=100_000))]
     pub null_draws: usize,
-    /// Seed of null bands, of untrained scorers, of the exchanges of order tests, of the changes of --stability and of the
-    /// random orders of --causal.
+    /// Seed of null bands, of untrained scorers, of the orders that order tests draw, of the changes of --stability and of
+    /// the random orders of --causal.
     #[arg(long, default_value_t = 0, value_parser = whole_number(0_u64..))]
     pub seed: u64,
     /// Images in one forward pass.

@@ -89,7 +89,7 @@ pub struct TrainSettings {
     /// Folder of the run; one is suggested where absent.
     #[arg(skip)]
     pub out: Option<PathBuf>,
-    /// Cache no tokens: run the backbone again on every batch, for datasets whose tokens fit on no disk. The results
+    /// Cache no tokens: run the backbone again on every batch, for datasets whose tokens do not fit on the disk. The results
     /// are the same as with a cache, bit for bit on the CPU.
     #[arg(long)]
     pub recompute: bool,
