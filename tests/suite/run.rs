@@ -741,7 +741,7 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
         (eval, "scenes --probe none", "0 of 1 probe can be evaluated"),
         (eval, "scenes --probe GAP --masks none", "none: is not a folder"),
         (inspect, "hf:foo", "is not a file on the Hugging Face Hub"),
-        (extract, "scenes --submit local --tasks 2 --gpus 1", "only Slurm heeds --partition"),
+        (extract, "scenes --submit local --tasks 2 --gpus 1", "only Slurm uses --partition"),
         (extract, "scenes --submit local --tasks 2 --part 1/2", "a --part or --join of its own"),
         (extract, "scenes --submit local --tasks 2 --plan", "leave out --on and --plan"),
         (extract, "scenes --submit local --tasks 2 --on local", "leave out --on and --plan"),

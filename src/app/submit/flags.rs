@@ -52,7 +52,7 @@ impl SubmitFlags {
         if self.submit == Some(SubmitTarget::Local) && !self.slurm.options().is_empty() {
             let flags = "--partition, --account, --time, --gpus, --cpus, --memory and --slurm";
             return Err(Usage(format!(
-                "--submit local: only Slurm heeds {flags}; leave them out, or pass --submit slurm"
+                "--submit local: only Slurm uses {flags}; leave them out, or pass --submit slurm"
             )));
         }
         Ok(self.submit)

@@ -39,7 +39,7 @@ pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
     for part in parts.iter().filter(|part| part.exists()) {
         // On NFS, files stay as long as a process here has them open.
         if let Err(error) = std::fs::remove_dir_all(part) {
-            notes.push(format!("{}: cannot be removed: {error}; it is not needed any more", part.display()));
+            notes.push(format!("{}: cannot be removed: {error}; it is no longer needed", part.display()));
         }
     }
     Ok(notes)

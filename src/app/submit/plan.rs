@@ -132,7 +132,7 @@ impl Plan {
         let is_odd = |c: char| c == '\\' || c.is_control();
         if place == SubmitTarget::Slurm && folder.to_str().is_some_and(|path| path.contains(is_odd)) {
             let why = "Slurm takes a backslash in the path of a log for an escape, and a line break or tab for its end, and the tasks \
-                       would fail; choose a folder without";
+                       would fail; choose a folder without them";
             return Err(Usage(format!("{}: {why}", folder.display())).into());
         }
         let largest_array = match place {

@@ -191,7 +191,7 @@ pub fn hold_note(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
     let ids = ids.into_iter().collect::<Vec<_>>().join(",");
     let name = plan.name(*task);
     Some(format!(
-        "note: Slurm holds tasks, {name} first: {state}; `scontrol release {ids}` lets them start once the cause is mended"
+        "note: Slurm holds tasks, {name} first: {state}; `scontrol release {ids}` lets them start once the cause is fixed"
     ))
 }
 

@@ -84,7 +84,7 @@ fn check_named(plan: &Plan) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(Usage(format!(
-        "Slurm has tasks of {folder} that its plan does not name (job {ids}): their submission was cut off, or somebody submitted \
+        "Slurm has tasks of {folder} that its plan does not name (job {ids}): their submission was interrupted, or somebody submitted \
          them by hand; wait until they have ended, or end them with `scancel {ids}`, then repeat this"
     ))
     .into())

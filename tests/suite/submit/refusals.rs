@@ -198,7 +198,7 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
     assert_ends(&mut submit(), 1, &["squeue", "repeat this where squeue answers"]);
     assert_ends(&mut on(&bin, jobs(&folder, &["--cancel"])), 1, &["squeue"]);
     queue(1, "all-tokens.sh");
-    assert_ends(&mut submit(), 2, &["submission was cut off", "`scancel 1`"]);
+    assert_ends(&mut submit(), 2, &["submission was interrupted", "`scancel 1`"]);
     assert_eq!(calls(&bin, &home).len(), 1);
     write_script(&bin.join("scancel"), r#"echo "$@" >> "$0.calls""#);
     done(&mut on(&bin, jobs(&folder, &["--cancel"])));

@@ -195,7 +195,7 @@ impl Eval<'_> {
         if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
             if let Err(error) = parts::remove(&home, parts as usize) {
-                reporter.warn(format!("{error:#}; it is not needed any more"));
+                reporter.warn(format!("{error:#}; it is no longer needed"));
             }
         }
         end
