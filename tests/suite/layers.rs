@@ -482,7 +482,7 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     let desk = desk();
     done(&mut grid(&desk, "run", &["--seeds", "1"]));
     let eval = |more: &[&str]| desk.eval("run", more);
-    assert_ends(&mut eval(&[]), 2, &["(1, last): choose one at a time, as --layer 1"]);
+    assert_ends(&mut eval(&[]), 2, &["(1, last): choose one at a time, such as --layer 1"]);
     let kept = |layer: &str| {
         done(&mut eval(&["--layer", layer]));
         let kept: Value = json(desk.path("run/evaluation.json"));

@@ -215,7 +215,7 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         assert_ends(
             huge.arg("--out").arg(desk.path().join("none")),
             2,
-            &["of memory are there; give a larger --patch"],
+            &["; give a larger --patch", "and this machine has "],
         );
         assert!(!desk.path().join("none").exists());
     }

@@ -98,7 +98,7 @@ fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixe
     };
     assert!(curves(None).is_ok(), "the same again");
     let error = curves(Some(0)).expect_err("two layers").to_string();
-    assert!(error.contains("opened anew"), "{error}");
+    assert!(error.contains("was reopened"), "{error}");
 }
 
 fn removal_request(requests: Vec<Request>) -> (JobId, RemovalRequest) {

@@ -265,7 +265,7 @@ fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("run", 2, &["--seeds", "1"]));
     let probes = files(&desk.path("run/probes"));
-    let warning = "warning: images have other sizes or times than when ";
+    let warning = "warning: image files differ in size or time from when ";
     let (_, stderr) = succeeds(&mut desk.eval("run", &[]));
     assert!(!stderr.contains(warning), "{stderr}");
     let image = &entries(&desk.data().join("train/disc-dots"))[0];

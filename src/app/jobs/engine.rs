@@ -226,7 +226,7 @@ impl Engine {
     /// job it may be opened again with other options.
     pub(super) fn same_reader(&self, entry: BackboneId, key: &str) -> Result<&TokenReader, UserError> {
         let open = self.backbone(entry)?;
-        let changed = || UserError::new("The backbone was opened anew while this was computed");
+        let changed = || UserError::new("The backbone was reopened while this was being computed");
         (*open.key == *key).then_some(&open.reader).ok_or_else(|| changed().remedy("Compute it again"))
     }
 

@@ -238,7 +238,7 @@ impl ProbeInfo {
         let differences = token_spec(self.wants()).differences(&token_spec(backbone.options));
         let known = match self.trained {
             Some(_) => "Trained on",
-            None => "Its file does not say which tokens it was trained on; it is read as if on",
+            None => "Its file does not say which tokens it was trained on; it is read as if trained on",
         };
         (!differences.is_empty()).then(|| format!("{known} {}", describe_differences(&differences)))
     }

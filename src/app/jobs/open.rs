@@ -159,8 +159,9 @@ fn open_run(job: JobId, folder: &Path, tell: &mut dyn FnMut(Event)) -> Result<()
     // A training that has just begun has none yet.
     if paths.is_empty() && !trained {
         if lock(folder).is_file() {
-            let line = format!("{}: the training in there has not come to its first epoch", folder.display());
-            let remedy = format!("{} in there says why. If it still runs, open it again later", LOGS[0]);
+            let line = format!("{}: the training in it has not finished its first epoch", folder.display());
+            let remedy =
+                format!("If it is still running, open it again later; if not, its {} says why", LOGS[0]);
             return Err(UserError::new(line).remedy(remedy).into());
         }
         let line = format!("{}: contains no probe file (.safetensors)", folder.display());
@@ -273,7 +274,7 @@ mod tests {
         let spec = Files::OpenRun { folder: folder.path().to_owned() };
         let ended = run(JobId(1), &spec, &mut Recorder::default(), &mut |_| {});
         let Err(JobError::Failed(error)) = ended else { panic!("it opens") };
-        assert!(error.to_string().contains("train.log in there says why"), "{error}");
+        assert!(error.to_string().contains("its train.log says why"), "{error}");
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn measure(
 /// The warning that the probes of these names have no stability, if there are any.
 pub(super) fn left_out(names: impl IntoIterator<Item = String>) -> Option<String> {
     let names = Vec::from_iter(names);
-    let why = "read in no single order, as heads do that read in none or in several directions";
+    let why = "no single order to measure (a head may read in none, or in several directions)";
     (!names.is_empty()).then(|| format!("--stability leaves out {}: {why}", names.join(", ")))
 }
 

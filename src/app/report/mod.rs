@@ -354,7 +354,7 @@ fn marked_title(variant: &Variant) -> String {
 /// The [titles](title) of variants that are not finished, and what finishes them.
 fn not_finished<'a>(variants: impl Iterator<Item = &'a Variant>) -> String {
     let titles = variants.map(title).collect::<Vec<_>>().join(", ");
-    format!("not finished: {titles} (`ssmprobe train --resume --out RUN` goes on)")
+    format!("not finished: {titles} (`ssmprobe train --resume --out RUN` continues)")
 }
 
 /// The name of a variant in tables: its head's display name, followed by what the variant's name adds to the head's id.

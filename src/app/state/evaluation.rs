@@ -221,7 +221,7 @@ impl State {
         if let Some((first, why)) = others.first().filter(|_| !requests.is_empty()) {
             let (many, first) = (counted(others.len(), "probe", "probes"), self.library.probe_name(*first));
             let text = format!(
-                "The accuracy of {many} will mean little, as their tokens are others than in training. {first}: {why}"
+                "The accuracy of {many} will mean little, as their tokens differ from those in training. {first}: {why}"
             );
             self.note(Severity::Warning, text);
         }

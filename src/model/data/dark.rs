@@ -21,7 +21,7 @@ pub(super) fn note(dataset: &Dataset) -> Option<String> {
     let (value, name) = (0..IMAGES).filter_map(brightest).max()?;
     (value < DARK).then(|| {
         format!(
-            "images of 16 bits are nearly black, as they hold fewer: the brightest value of {name} is {value} of 65535; \
+            "16-bit images are nearly black, as their values use fewer bits: the brightest value of {name} is {value} of 65535; \
              multiply them so that the brightest is near 65535"
         )
     })

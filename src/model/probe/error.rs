@@ -62,8 +62,8 @@ pub enum ProbeError {
     )]
     Unnamed { file: String, expected: usize, found: usize },
     #[error(
-        "{file} has unnamed classes, and class {place} is called `{name}` in the dataset, whose names are in the order of text; name \
-         the probe's classes, or list the images in a table (path, label), where numbers are in their own order"
+        "{file} has unnamed classes, and class {place} is called `{name}` in the dataset, which sorts names as text; name \
+         the probe's classes, or list the images in a table (path, label), which sorts numbers as numbers"
     )]
     Unordered { file: String, place: usize, name: String },
     #[error(

@@ -196,7 +196,7 @@ impl Figures {
                 Box::new(self.evaluations.removal(path, self)?)
             }
             (Some(path), _) => {
-                check_figure("a stability has", stability::INFO.id)?;
+                check_figure("a stability file has", stability::INFO.id)?;
                 let read: Stability = serde_json::from_str(&source::text(path)?).with_context(|| {
                     let named = path.display();
                     format!(

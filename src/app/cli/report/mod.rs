@@ -127,7 +127,7 @@ impl Report {
         if tables.is_empty() && self.html.html.is_none() {
             if sources.iter().all(|source| source.outcomes.is_empty()) {
                 bail!(
-                    "{UNTRAINED}, of which tables are made; `ssmprobe figures --run RUN` draws the curves so far"
+                    "{UNTRAINED}, so there are no tables; `ssmprobe figures --run RUN` draws the curves so far"
                 );
             }
             bail!(if absences.is_empty() { lack("the runs have", "any table") } else { absences.join("\n") });

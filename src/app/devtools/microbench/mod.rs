@@ -173,7 +173,7 @@ fn check_memory(bytes: u64, flags: &str) -> anyhow::Result<()> {
     }
     let [bytes, memory] = [bytes, memory].map(format::bytes);
     bail!(Usage(format!(
-        "{flags}: works of these sizes take {bytes} or more, and this machine has {memory}; give smaller ones"
+        "{flags}: workloads of this size take {bytes} or more, and this machine has {memory}; give smaller ones"
     )))
 }
 

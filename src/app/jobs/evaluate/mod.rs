@@ -61,7 +61,7 @@ impl EvalSplit {
             && self.samples.iter().all(|sample| *sample < found)
             && asked.class.iter().all(|class| (*class as usize) < classes);
         fits.then_some(())
-            .ok_or_else(|| format!("the images of {} and their classes do not fit", dataset.name))
+            .ok_or_else(|| format!("the images of {} and their classes do not match", dataset.name))
     }
 
     /// A summary in one line: `folder, 500 test images of 10 classes`.

@@ -57,7 +57,7 @@ pub enum ExtractError {
     )]
     Vanished { image: String, why: String },
     #[error(
-        "{images} images in a row cannot be read: their disk seems not to answer; the last: {why}; what was saved before \
+        "{images} images in a row cannot be read: their disk seems not to respond; the last: {why}; what was saved before \
          is intact; run the same command again (a training with --resume) once it does"
     )]
     Outage { images: usize, why: String },

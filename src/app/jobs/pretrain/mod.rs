@@ -230,7 +230,7 @@ fn check_memory(plan: &Plan, device: &Device) -> Result<(), Usage> {
     let memory = device::main_memory().unwrap_or(u64::MAX);
     match plan.part_bytes(device).filter(|bytes| *bytes > memory) {
         Some(bytes) => Err(Usage(format!(
-            "a step of these sizes takes {} or more, and {} of memory are there; give a larger --patch, a smaller --size, \
+            "a step of this size takes {} or more, and this machine has {}; give a larger --patch, a smaller --size, \
              --width or --layers, or a --batch below {PART}",
             format::bytes(bytes),
             format::bytes(memory)

@@ -30,7 +30,7 @@ pub enum HubError {
     NoHome,
     // Without the address, which may hold a password.
     #[error(
-        "HF_ENDPOINT: expected an address that begins with https:// or http://, as https://huggingface.co; correct it, or unset it"
+        "HF_ENDPOINT: expected an address that begins with https:// or http://, such as https://huggingface.co; correct it, or unset it"
     )]
     Endpoint,
     #[error("{path} (SSL_CERT_FILE) is not a PEM certificate file: {what}")]

@@ -45,7 +45,7 @@ pub enum PreprocessError {
     Size { pixels: usize, why: &'static str },
     #[error(
         "{name}: {width} x {height} pixels would become {to_width} x {to_height}, empty or too \
-         large for any backbone; crop the picture first"
+         large for any backbone; crop the image first"
     )]
     Shape { name: String, width: usize, height: usize, to_width: u64, to_height: u64 },
 }

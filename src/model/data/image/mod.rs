@@ -54,7 +54,7 @@ pub enum ImageError {
     #[error("{name}: is {found}; expected a {FORMAT_NAMES} image (convert it first)")]
     Format { name: String, found: String },
     #[error(
-        "{name}: {width} x {height} pixels are more than the limit of {PIXEL_LIMIT}; downscale the picture first"
+        "{name}: {width} x {height} pixels are more than the limit of {PIXEL_LIMIT}; downscale the image first"
     )]
     TooLarge { name: String, width: u64, height: u64 },
     #[error(

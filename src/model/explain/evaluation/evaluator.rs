@@ -56,7 +56,7 @@ pub enum AskError {
     Intervention(#[from] InterventionError),
     #[error("the probe has none of the {classes} classes of {dataset}; it was trained on another dataset")]
     Classes { classes: usize, dataset: String },
-    #[error("{0}: the logits contain non-finite values, as of a damaged probe; train the probe again")]
+    #[error("{0}: the logits contain non-finite values: the probe may be damaged; train it again")]
     NotFinite(String),
 }
 
@@ -196,7 +196,7 @@ impl<'a> Evaluator<'a> {
         let weight = token_weight(&reading.output);
         // Computed once, and only for what needs it.
         let evidence = LazyCell::new(|| {
-            let own = own.ok_or("The probe has the class of none of the images");
+            let own = own.ok_or("No image is of a class that the probe has");
             own.and_then(|class| Ok(reading.evidence(class)?.token))
         });
         let evidence = || evidence.as_deref().map_err(|why: &&'static str| *why);

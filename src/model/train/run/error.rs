@@ -26,7 +26,7 @@ pub enum RunError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{path}: {found}; copy it again if it was cut short, or train into another folder")]
     Damaged { path: PathBuf, found: String },
-    #[error("{path}: {found}; delete it, and `ssmprobe eval --run` measures anew")]
+    #[error("{path}: {found}; delete it, and `ssmprobe eval --run` measures again")]
     Evaluation { path: PathBuf, found: String },
     #[error("{folder} is not a finished run; rerun the command that started it to continue")]
     Unfinished { folder: PathBuf },

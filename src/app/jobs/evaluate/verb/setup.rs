@@ -81,7 +81,7 @@ impl Eval<'_> {
         same_tokens(run, plan.source())?;
         if run.manifest.tokens.dataset != plan.source().dataset {
             reporter.warn(format!(
-                "images have other sizes or times than when {} was trained; `ssmprobe train --resume --verify --out {}` \
+                "image files differ in size or time from when {} was trained; `ssmprobe train --resume --verify --out {}` \
                  says whether any was changed",
                 run.folder().display(),
                 shell_path(run.folder())
@@ -104,7 +104,7 @@ impl Eval<'_> {
         };
         let (run, layers) = (run.folder().display(), layers.join(", "));
         let why = format!(
-            "{run} has probes on the tokens after several layers ({layers}): choose one at a time, as --layer {own}"
+            "{run} has probes on the tokens after several layers ({layers}): choose one at a time, such as --layer {own}"
         );
         Err(Usage(why).into())
     }
