@@ -296,6 +296,9 @@ fn who_pretrains_on_another_machine_is_watched_which_is_said_and_left_to_it() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let (code, stderr) = end(child);
-    assert!(code == Some(1) && stderr.contains("elsewhere pre-trained last in "), "{code:?} {stderr}");
+    assert!(
+        code == Some(1) && stderr.contains("elsewhere was the last machine to pre-train in "),
+        "{code:?} {stderr}"
+    );
     assert!(stderr.contains("in use by another training process on elsewhere"), "{stderr}");
 }

@@ -183,7 +183,7 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     signal(&other, "-INT");
     lines.read_to_string(&mut stderr).expect("text");
     let code = other.wait().expect("a child").code();
-    assert!(code == Some(130) && stderr.contains("north trained last in"), "{stderr}");
+    assert!(code == Some(130) && stderr.contains("north was the last machine to train in"), "{stderr}");
     assert!(stderr.contains(&format!("kill {pid}, on north")), "{stderr}");
     assert!(log().starts_with(&before) && training_pid(&desk, "there") == pid);
     kill(pid);

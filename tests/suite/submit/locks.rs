@@ -51,7 +51,11 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     let owner = fs::read_to_string(desk.path("run/state/owner.json")).expect("its owner");
     assert!(owner.contains("\"host\":\"north\""), "{owner}");
     // Its owner file is watched for a sign of life, which takes at most 15 s.
-    assert_ends(&mut train("south"), 1, &["north trained last in", "by another training process on north"]);
+    assert_ends(
+        &mut train("south"),
+        1,
+        &["north was the last machine to train in", "by another training process on north"],
+    );
     // After a kill, the same machine resumes at once.
     signal(&first, "-KILL");
     assert_eq!(end(first).0, None);
