@@ -367,6 +367,15 @@ fn what_was_used_lately_is_in_the_menu() {
 }
 
 #[test]
+fn devices_are_listed_with_the_capitals_of_their_names() {
+    let mut window = Window::new();
+    let badge = window.harness.query_all_by_label_contains("Device: ").next().unwrap();
+    badge.click();
+    window.harness.run();
+    assert!(window.has("wgpu: a GPU through Vulkan, DirectX 12 or Metal"));
+}
+
+#[test]
 fn what_has_a_long_name_leaves_menus_and_buttons_in_the_window() {
     let long = "a-folder-of-many-letters/".repeat(12);
     let mut window = Window::new();
