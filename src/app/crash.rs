@@ -53,7 +53,7 @@ pub fn install(folder: Option<PathBuf>) {
                 log::note(&message);
                 return wake();
             }
-            end_without_gpu("Run the command again (a training with --resume), or with --device cpu");
+            end_without_gpu("Run the command again (for a training, with --resume), or with --device cpu");
         }
         default_hook(fault);
         let number = WRITTEN.load(Ordering::SeqCst);

@@ -53,12 +53,12 @@ pub enum ExtractError {
     Unreadable { images: usize, why: String },
     #[error(
         "{image} could be read before but no longer can: {why}; what was saved before is intact; restore the image and run \
-         the same command again (a training with --resume)"
+         the same command again (for a training, with --resume)"
     )]
     Vanished { image: String, why: String },
     #[error(
         "{images} images in a row cannot be read: their disk seems not to respond; the last: {why}; what was saved before \
-         is intact; run the same command again (a training with --resume) once it does"
+         is intact; run the same command again (for a training, with --resume) once it does"
     )]
     Outage { images: usize, why: String },
     #[error("the threads that decode images and write tokens cannot be started: {0}")]

@@ -53,7 +53,7 @@ fn origin(folder: &Path) -> &'static str {
 fn remedy(what: &str) -> &'static str {
     match what {
         "read" => "check the path and its permissions, and that the folder was copied whole",
-        _ => "what was saved before is intact; run the same command again (a training with --resume)",
+        _ => "what was saved before is intact; run the same command again (for a training, with --resume)",
     }
 }
 
