@@ -142,7 +142,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
     }
     if commands.is_empty() {
         anyhow::bail!(
-            "none of the figures in front can be drawn of these probes; show others, and share again"
+            "none of the figures that are shown can be drawn for these probes; show others, and share again"
         );
     }
     Ok(atomic_file::write(&to.join("commands.txt"), commands.as_bytes())?)

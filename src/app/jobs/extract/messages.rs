@@ -36,7 +36,7 @@ impl Messages {
             }
             Event::OutOfMemory { images } => Line::Note(out_of_memory(*images)),
             Event::LeftOut { images } => Line::Warning(format!(
-                "left out: {} that could not be read when these tokens were extracted; --verify tries those again whose \
+                "left out: {} that could not be read when these tokens were extracted; --verify retries those whose \
                  files can be read now or have changed",
                 counted(*images, "image", "images")
             )),

@@ -213,7 +213,7 @@ impl Eval<'_> {
         let mut from = RegionSource::new(self.flags.masks.clone());
         let spec = &options.tokens.token_spec;
         if spec.mae_order != MaeOrder::Kept && from.of_dataset(dataset)?.is_some() {
-            reporter.warn("left out: regions, as shuffled tokens lie in no known patch".to_owned());
+            reporter.warn("left out: regions, as the patches of shuffled tokens are unknown".to_owned());
             from = RegionSource::Nowhere;
         }
         let preprocessor = preprocessor(&options.backbone, spec.size)?;
