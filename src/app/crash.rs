@@ -101,7 +101,7 @@ pub fn end_without_gpu(remedy: &str) -> ! {
     interrupt::end_with(1)
 }
 
-/// Lets the program go on without a GPU that is lost, as a window may have what is not saved yet; `wake` is called then.
+/// Lets the program go on without a GPU that is lost, as a window may have unsaved work; `wake` is called then.
 pub fn keep_window(wake: impl Fn() + Send + Sync + 'static) {
     let _ = WAKE_WINDOW.set(Box::new(wake)); // a process has one window
 }

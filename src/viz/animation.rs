@@ -32,7 +32,7 @@ pub struct Drawn<'a> {
     pub dpi: f32,
     /// Where the picture comes from, for the files' metadata.
     pub about: &'a str,
-    /// Whether to draw no more: a reading has hundreds of pictures.
+    /// Whether to stop, asked before every picture, of which a reading has hundreds.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 

@@ -211,7 +211,7 @@ pub fn around_zero((lo, hi): (f64, f64)) -> Scale {
     Scale::linear(-bound, bound)
 }
 
-/// The trace that a message about something missing is about: the second of a difference whose first trace `has` it.
+/// The trace to name where something is missing: of a difference, the second if the first `has` it.
 pub fn lacking(trace: &Trace, has: bool) -> &Trace {
     trace.minus.as_deref().filter(|_| has).unwrap_or(trace)
 }

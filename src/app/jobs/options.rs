@@ -21,13 +21,13 @@ pub struct BackboneOptions {
 }
 
 impl BackboneOptions {
-    /// How tokens are taken that are read so.
+    /// The tokens that it reads.
     pub fn token_spec(self) -> TokenSpec {
         let Self { layer, blocks, pixels, mae_order } = self;
         TokenSpec { layer, blocks, size: pixels, mae_order, ..TokenSpec::default() }
     }
 
-    /// How a probe wants images to be read.
+    /// How images are read for these tokens.
     pub fn from_spec(token_spec: TokenSpec) -> Self {
         let TokenSpec { layer, blocks, size, mae_order, .. } = token_spec;
         Self { layer, blocks, pixels: size, mae_order }

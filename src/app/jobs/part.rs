@@ -17,8 +17,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// What of `total` things in a row is this part's: all parts together have each once, and none has more than one
-    /// more than another.
+    /// The range of `total` things in a row that is this part's: the parts have each thing once, and their sizes differ by
+    /// one at most.
     pub fn range(self, total: usize) -> Range<usize> {
         let at = |index: usize| (index as u128 * total as u128 / self.of as u128) as usize;
         at(self.index)..at(self.index + 1)

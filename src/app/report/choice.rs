@@ -95,9 +95,9 @@ fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
     grid.cells.iter().flatten().map(|cell| &*cell.name).filter(move |name| Some(*name) != chosen)
 }
 
-/// What evaluations `found` of each variant, one per seed, points of a sweep too, by tier, and notes on variants with fewer seeds than
-/// were trained and on what was chosen among them: of a head at several layers or rates the chosen variant alone, but all that have
-/// something where the chosen one has not.
+/// What evaluations `found` of each variant by tier, one result per seed, points of a sweep included, and notes on variants with fewer
+/// seeds than were trained and on the choice among them. Of a head at several layers or rates only the chosen variant is returned; if
+/// that has no results, all that have some.
 pub(super) fn of_evaluated<'a, T>(
     source: &'a Source,
     found: impl Fn(&'a Source, &'a Variant) -> Vec<T>,

@@ -42,8 +42,8 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
-    /// Who runs the tasks, if it is submitted; an error if they are told what Slurm alone heeds, or if the command line `is_task`
-    /// itself (--part, --join).
+    /// Who runs the tasks, if it is submitted; an error if it is not Slurm and there are options for Slurm, or if the command line
+    /// `is_task` itself (--part, --join).
     pub fn place(&self, is_task: bool) -> Result<Option<SubmitTarget>, Usage> {
         if self.submit.is_some() && is_task {
             let why = "--submit gives each task a --part or --join of its own; leave that out, or --submit";

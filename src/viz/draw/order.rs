@@ -26,8 +26,8 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
     Some(inverse(&single(trace)?).into_iter().map(|step| step as f64).collect())
 }
 
-/// The step at which an order reads each token. Passes over tokens that do not exist: the readout also shows
-/// inconsistent traces.
+/// The step at which an order reads each token. Skips tokens that do not exist, as the readout also shows inconsistent
+/// traces.
 pub fn inverse(order: &[usize]) -> Vec<usize> {
     let mut steps = vec![0; order.len()];
     for (step, &token) in order.iter().enumerate() {

@@ -64,7 +64,7 @@ pub fn points(mm: f32) -> f32 {
 /// Height of the text area of an A4 page, in mm.
 const PAGE_MM: f32 = 247.0;
 
-/// A warning for a picture that is higher than a page; `None` for others.
+/// A warning for a picture that is taller than a page; `None` for others.
 pub fn higher_than_page(scene: &Scene) -> Option<String> {
     let height = scene.height / POINTS_PER_MM;
     let what = "draw fewer figures at a time, or more probes side by side";

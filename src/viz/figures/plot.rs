@@ -254,7 +254,7 @@ impl Plot for EvaluationPlot {
     }
 }
 
-/// What was read by which probe, and how where that is not as trained.
+/// Which image was read by which probe, and how, if not as trained.
 pub(super) fn subject(image: &str, probe: &str, reading: &Reading) -> String {
     let read = if reading.is_as_trained() { String::new() } else { format!(" ({reading})") };
     format!("{} through {}{read}", published(image), published(probe))
@@ -266,7 +266,7 @@ fn published(path: &str) -> &str {
     path.rsplit(FOLDERS).next().filter(|_| is_absolute).unwrap_or(path)
 }
 
-/// The shortest end of a path, in whole names, that none of the `others` has: what tells it from them on a page.
+/// The shortest end of a path, in whole names, that none of the `others` ends with: it identifies the path on a page.
 pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) -> &'a str {
     let others: Vec<&str> = others.filter(|other| *other != path).collect();
     let ends_with = |other: &str, end: &str| {
@@ -276,8 +276,8 @@ pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) ->
     ends.find(|end| !others.iter().any(|other| ends_with(other, end))).unwrap_or(path)
 }
 
-/// The name of a probe's file without folder and ending; where another one of `all` has the same, with the run or else the folder
-/// that it lies in, and as many of the folders around that as tell them apart.
+/// The name of a probe's file without folder and ending. If another one of `all` has the same, its run or else its folder is
+/// added, and as many of the folders around that as it takes to tell them apart.
 pub fn probe_name<'a>(path: &str, all: impl Iterator<Item = &'a str>) -> String {
     let (name, own) = (bare(path), folders(path).collect::<Vec<_>>());
     let same = all.filter(|other| *other != path && bare(other) == name);

@@ -99,8 +99,8 @@ impl Strip {
         if self.is_difference { "Δ value" } else { "Value" }
     }
 
-    /// A band as text: with the decimals of the value, or with its own where it begins below zero, which the value may be near, and
-    /// where those of the value would make both ends equal.
+    /// A band as text, with as many decimals as the value. It has its own where it begins below zero, as the value may then be
+    /// near zero, and where the value's would make both ends equal.
     pub fn range(&self, band: Option<(f64, f64)>) -> String {
         let Some((lo, hi)) = band else { return "–".to_owned() };
         let like = if lo < 0.0 { lo.abs().max(hi) } else { self.diagnostic.value };

@@ -45,7 +45,7 @@ pub struct Train {
     on: OnFlags,
 }
 
-/// On what, how, and where to: flags that every training has.
+/// The flags of every training: on which data, how, and into which folder.
 #[derive(Args)]
 pub struct TrainArgs {
     #[command(flatten)]

@@ -1,8 +1,8 @@
 //! Micro-benchmarks of everyday work: functions that measure, separate from the code that prints.
 //! [`GROUPS`] lists them, one group a file.
 //!
-//! Works that are compared take turns: each of several rounds runs all of them once, and the median of
-//! each counts. A machine that is busy with something else slows all of them alike, and ratios stay.
+//! Workloads that are compared take turns: each of several rounds runs all of them once, and the median of
+//! each counts. A machine that is busy with something else slows all of them alike, and ratios stay the same.
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
 pub(super) mod backbone;
@@ -43,7 +43,7 @@ pub struct Figure {
     pub unit: &'static str,
 }
 
-/// How large the works are, and how often each is measured.
+/// How large the workloads are, and how often each is measured.
 #[derive(Clone)]
 pub struct Sizes {
     /// Images of a training step, B.
@@ -129,7 +129,7 @@ pub struct Setup<'a> {
 /// Measured figures: name, value, unit.
 pub type Measured = Vec<(String, f64, &'static str)>;
 
-/// Works that are measured together.
+/// Workloads that are measured together.
 pub struct Group {
     /// Names of all its figures.
     pub names: fn(&Sizes) -> Vec<String>,
@@ -165,7 +165,7 @@ impl Setup<'_> {
     }
 }
 
-/// Refuses works of `bytes` or more, which `flags` set, where they do not fit in memory: a failed allocation ends the program.
+/// Refuses workloads of `bytes` or more, which `flags` set, where they do not fit in memory: a failed allocation ends the program.
 fn check_memory(bytes: u64, flags: &str) -> anyhow::Result<()> {
     let memory = device::main_memory().unwrap_or(ADDRESSABLE);
     if bytes <= memory {

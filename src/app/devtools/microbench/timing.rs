@@ -1,4 +1,4 @@
-//! Times works in turn, round after round: the median of each.
+//! Times workloads in turn, round after round: the median of each.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Median seconds of every work: one warm-up round, then `rounds` rounds of all works in turn.
+/// Median seconds of every workload: one warm-up round, then `rounds` rounds of all of them in turn.
 pub fn median_seconds(works: &mut [Work], rounds: usize, on_turn: OnTurn) -> anyhow::Result<Vec<f64>> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     let total = works.len() * (rounds + 1);

@@ -1,4 +1,4 @@
-//! Answers in a file that tells to what question they are, and whether it is damaged:
+//! A file of answers, which also identifies their question and shows whether it is damaged:
 //!
 //! ```text
 //! digest   SHA-256 of the body, 32 bytes

@@ -1,7 +1,7 @@
 //! Finished evaluations as files beside the token caches: a request with the same inputs, also of a later window, is answered from
 //! them. A file is named by a hash of everything that decides its numbers and is in memory; the request is hashed as a whole, so that
 //! no field that is added is forgotten. What takes long to look at, tokens and regions, is part of the question that a file answers:
-//! it is compared where there is such a file. As the caches are, each file is its writer's, and whoever may read it reads it.
+//! it is compared where there is such a file. As with the caches, each file belongs to its writer, and all who may read it do.
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
@@ -39,8 +39,8 @@ struct Inputs<'a> {
     change: &'a Intervention,
 }
 
-/// The digest of a request: images, classes, null bands and the source of regions. Without probes, whose ids mean nothing to another
-/// window, removal curves, which the file's name ends in, and what evaluations have none of.
+/// The digest of a request: images, classes, null bands and the source of regions. It leaves out probes, whose ids mean nothing to
+/// another window, removal curves, in which the file's name ends, and settings that evaluations do not use.
 pub(super) fn request_digest(spec: &EvalRequest) -> Option<String> {
     let settings = ExplainSettings { rho: None, ..spec.settings.without_attributions() };
     let (subjects, stored, removals) = (Vec::new(), Vec::new(), Vec::new());

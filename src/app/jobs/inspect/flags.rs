@@ -46,7 +46,7 @@ pub struct InspectFlags {
     /// Where to compute: cpu, wgpu, cuda or auto.
     #[arg(long, default_value = "auto")]
     pub device: String,
-    /// After which layer, of which images, in which order and numbers.
+    /// Layer, image size, token order and arithmetic of the tokens.
     #[command(flatten)]
     pub token_spec: FlagOverrides<TokenSpec>,
     /// Also write the tokens, `tokens [N, d]` and `cls [d]`.

@@ -45,7 +45,7 @@ pub struct PretrainSpec {
 
 /// Progress of a pre-training. A callback that returns `Break` stops it after the current step, saved.
 pub enum Event<'a> {
-    /// Another machine pre-trained last in the folder: whether it still does takes up to three minutes to tell.
+    /// Another machine was the last to pre-train in the folder: it takes up to three minutes to see whether it still does.
     Watch {
         /// Its name.
         host: String,

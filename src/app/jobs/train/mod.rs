@@ -43,7 +43,7 @@ use crate::model::train::{HeadTrainer, TrainCursor};
 /// training after the current batch or step.
 #[expect(missing_docs, reason = "each variant says what its fields are")]
 pub enum Event<'a> {
-    /// The machine of this name trained last in the run's folder: whether it still does takes up to three minutes to tell.
+    /// The machine of this name was the last to train in the run's folder: it takes up to three minutes to see whether it still does.
     Watch { host: String },
     /// Before any token is extracted: the tokens to extract, the dataset of their images, the training steps over all seeds, and the
     /// smallest difference, in percentage points, that the training could show ([`smallest_difference`]).

@@ -24,7 +24,7 @@ pub const MOST_SEEDS: usize = 100;
 /// Seeds of trainings: every JSON reader has them to the digit.
 pub const SEEDS: RangeInclusive<u64> = 0..=1 << 40;
 
-/// On what is trained, what, how, and where. What its fields say is the help of the flags.
+/// What is trained, on which data, how and where. The docs of its fields are the help of the flags.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
 pub struct TrainSettings {
@@ -154,7 +154,7 @@ impl TrainSettings {
         }
     }
 
-    /// The same with what cannot be worked with put right, whatever a file says.
+    /// The same with unusable values, which a file may hold, replaced by usable ones.
     pub fn bounded(mut self) -> Self {
         let usual = Self::default();
         for (count, range) in [(&mut self.epochs, COUNTS), (&mut self.batch, BATCHES)] {
@@ -196,7 +196,7 @@ fn is_first(seed: &u64) -> bool {
     *seed == 0
 }
 
-/// Whether a learning rate can be worked with.
+/// Whether a learning rate is usable.
 pub fn is_rate(rate: f64) -> bool {
     rate > 0.0 && rate.is_finite()
 }

@@ -53,7 +53,7 @@ impl Shortcut {
         key.map_or_else(|| text.to_owned(), |key| format!("{text} ({})", key.text()))
     }
 
-    /// As a menu shows it: `Ctrl+Shift+O`. A period and a comma have their names, as in small letters nobody sees the signs.
+    /// As a menu shows it: `Ctrl+Shift+O`. A period and a comma are written out, as the signs are hard to see in small type.
     pub fn text(self) -> String {
         let Self { ctrl, shift, key } = self;
         let signs = [("ArrowRight", "Right"), ("ArrowLeft", "Left"), ("Plus", "+"), ("Minus", "−")];
