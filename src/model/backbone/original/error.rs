@@ -50,11 +50,14 @@ fn advice(keys: &KeyErrors) -> &'static str {
     let of_norm = |name: &String| ["norm.weight", "norm.bias"].iter().any(|norm| name.ends_with(norm));
     // A project that publishes no such models does not know its name.
     let of_tuned = |name: &String| of_norm(name) && name.contains("fc_norm.");
-    let lacks_norm = !missing.is_empty() && missing.iter().all(of_norm);
-    match lacks_norm && unused.iter().all(of_tuned) && misshapen.is_empty() {
-        true => {
+    let lacks_norm = missing.iter().all(of_norm);
+    match (missing.is_empty(), misshapen.is_empty()) {
+        (true, true) => {
+            "choose another project with --as, or if these are of a head of your own, save the state dict without them"
+        }
+        (false, true) if lacks_norm && unused.iter().all(of_tuned) => {
             "a ViT that was fine-tuned on the mean of its tokens (fc_norm) has none: use the checkpoint from before that"
         }
-        false => "choose another project with --as",
+        _ => "choose another project with --as",
     }
 }

@@ -87,6 +87,9 @@ impl Original {
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
         let targets = layout::targets(&parsed, &written);
         notes.extend(encoder.check(&targets)?);
+        if options.key.is_none() && !weights.other_keys.is_empty() {
+            notes.push(format!("not read: {}; --key chooses such a model", weights.other_keys.join(", ")));
+        }
         let published = project.scale.is_none().then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
         let preprocessor = encoder.preprocessor(options, &parsed, published.as_ref())?;
         notes.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));

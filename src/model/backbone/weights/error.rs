@@ -37,6 +37,8 @@ pub enum WeightsError {
     Damaged { path: PathBuf, format: &'static str, what: String },
     #[error("{path} cannot be read: {what}; save it as model.safetensors instead")]
     Unsupported { path: PathBuf, what: String },
+    #[error("{path} cannot be read: {what}; `ssmprobe import --key {key}` reads the tensors there")]
+    OtherKey { path: PathBuf, what: String, key: String },
     #[error(
         "{path} tries to load `{name}`, which is neither a tensor nor plain data: the file was not executed and nothing in it was used; get the weights as model.safetensors, or as a plain state dict from a source you trust"
     )]

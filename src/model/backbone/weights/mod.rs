@@ -21,6 +21,7 @@ use indexmap::IndexMap;
 
 pub use error::{KeyErrors, WeightsError};
 use file::Mapped;
+use torch_file::StateDict;
 use view::View;
 
 /// Largest ratio of the size of all tensors to that of the files: so many layers may be tied.
@@ -39,6 +40,8 @@ pub struct Weights {
     tensors: IndexMap<String, (usize, View)>,
     /// The key of the checkpoint under which they are stored; empty for the whole file.
     pub(super) under: String,
+    /// Other keys of the checkpoint that may hold a model, too.
+    pub(super) other_keys: Vec<String>,
 }
 
 impl Weights {
@@ -76,17 +79,20 @@ impl Weights {
         let file = Mapped::open(path)?;
         // A safetensors file begins with eight bytes of length, then its header, a JSON object.
         let named = path.extension().is_some_and(|ending| ending == "safetensors");
-        let (tensors, key) = match named || file.get(8) == Some(&b'{') {
+        let (tensors, key, other_keys) = match named || file.get(8) == Some(&b'{') {
             true if !under.contains(&"") => {
                 let what =
                     "it is a safetensors file, which has no keys to choose a model by; leave out --key";
                 return Err(WeightsError::Index { path: path.into(), what: what.into() });
             }
-            true => (safetensors_file::tensors(&file)?, ""),
-            false => torch_file::tensors_under(&file, under)?,
+            true => (safetensors_file::tensors(&file)?, "", Vec::new()),
+            false => {
+                let StateDict { tensors, key, others } = torch_file::tensors_under(&file, under)?;
+                (tensors, key, others)
+            }
         };
         let tensors = tensors.into_iter().map(|(name, view)| (name, (0, view))).collect();
-        Ok(Self { under: key.to_owned(), ..Self::bounded(path, vec![file], tensors)? })
+        Ok(Self { under: key.to_owned(), other_keys, ..Self::bounded(path, vec![file], tensors)? })
     }
 
     fn single(path: &Path, read: Reader) -> Result<Self, WeightsError> {
@@ -111,7 +117,7 @@ impl Weights {
             );
             return Err(WeightsError::Unsupported { path: path.into(), what });
         }
-        Ok(Self { path: path.into(), files, tensors, under: String::new() })
+        Ok(Self { path: path.into(), files, tensors, under: String::new(), other_keys: Vec::new() })
     }
 
     fn sharded(dir: &Path, path: &Path, read: Reader) -> Result<Self, WeightsError> {

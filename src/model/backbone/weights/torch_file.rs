@@ -14,7 +14,7 @@ use zip::{CompressionMethod, ZipArchive};
 
 use super::error::WeightsError;
 use super::file::Mapped;
-use super::pickle::{Pickle, PickleError, Tensor, Value};
+use super::pickle::{Id, Pickle, PickleError, Tensor, Value};
 use super::view::View;
 
 const FORMAT: &str = "PyTorch";
@@ -26,16 +26,26 @@ type Tensors = Vec<(String, View)>;
 /// Keys under which checkpoints of backbones store their state dict; empty: the file itself is one.
 const STATE_DICT_KEYS: &[&str] = &["", "state_dict", "model"];
 
-/// Names and views of the tensors of `file`, in the order of its state dict.
-pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
-    Ok(tensors_under(file, STATE_DICT_KEYS)?.0)
+/// Most keys of a checkpoint that are looked at or shown.
+const MAX_KEYS: usize = 20;
+
+/// The tensors of a checkpoint.
+pub(super) struct StateDict<'k> {
+    /// Their names and views, in the file's order.
+    pub tensors: Tensors,
+    /// The key that they are stored under; empty: the file itself.
+    pub key: &'k str,
+    /// Other keys with no fewer tensors, as a moving average of the model has.
+    pub others: Vec<String>,
 }
 
-/// The same for the state dict under the first of the keys `under` that holds tensors (empty: the file itself), and that key.
-pub(super) fn tensors_under<'k>(
-    file: &Mapped,
-    under: &[&'k str],
-) -> Result<(Tensors, &'k str), WeightsError> {
+/// Names and views of the tensors of `file`, in the order of its state dict.
+pub(super) fn tensors(file: &Mapped) -> Result<Tensors, WeightsError> {
+    Ok(tensors_under(file, STATE_DICT_KEYS)?.tensors)
+}
+
+/// The same for the state dict under the first of the keys `under` that holds tensors (empty: the file itself).
+pub(super) fn tensors_under<'k>(file: &Mapped, under: &[&'k str]) -> Result<StateDict<'k>, WeightsError> {
     if file.starts_with(b"PK\x03\x04") {
         zip(file, under)
     } else if file.starts_with(&[0x80]) {
@@ -48,7 +58,7 @@ pub(super) fn tensors_under<'k>(
     }
 }
 
-fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
+fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<StateDict<'k>, WeightsError> {
     let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
     // Nothing precedes the archive. Left to find that out, the reader takes the first entry to end its directory where PyTorch puts a
     // ZIP64 record behind it, and errs by 76 bytes where the first header is as long: with a root of 21 letters.
@@ -95,7 +105,7 @@ fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), Weigh
     })
 }
 
-fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), WeightsError> {
+fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<StateDict<'k>, WeightsError> {
     let mut at = 0;
     let mut next = || {
         let pickle = Pickle::read(&file[at..]).map_err(|error| refused(file, error))?;
@@ -141,40 +151,33 @@ fn legacy<'k>(file: &Mapped, under: &[&'k str]) -> Result<(Tensors, &'k str), We
     collect(file, &state, under, |tensor| places.get(tensor.storage.key))
 }
 
-/// The tensors of the state dict in `pickle`, under the first of the keys `under` that holds any, and that key; `place`
-/// finds the storage of a tensor.
+/// The state dict in `pickle` under the first of the keys `under` that holds tensors; `place` finds the storage of a tensor.
 fn collect<'p, 'k>(
     file: &Mapped,
     pickle: &Pickle,
     under: &[&'k str],
     place: impl Fn(&Tensor) -> Option<&'p Range<usize>>,
-) -> Result<(Tensors, &'k str), WeightsError> {
-    let named = |dict: &Value| -> Vec<(String, Tensor)> {
-        let Value::Dict(entries) = dict else { return vec![] };
-        let tensors = entries.iter().filter_map(|&(key, value)| match (pickle.get(key), pickle.get(value)) {
-            (Value::Text(key), Value::Tensor(tensor)) => {
-                Some((String::from_utf8_lossy(key).into_owned(), (**tensor).clone()))
-            }
-            _ => None,
-        });
-        tensors.collect()
-    };
+) -> Result<StateDict<'k>, WeightsError> {
     let root = pickle.root();
     let dict = |key: &str| if key.is_empty() { Some(root) } else { pickle.entry(root, key) };
-    let mut dicts = under.iter().filter_map(|&key| Some((named(dict(key)?), key)));
+    let mut dicts =
+        under.iter().filter_map(|&key| Some((named(pickle, dict(key)?).collect::<Vec<_>>(), key)));
     let Some((found, key)) = dicts.find(|(tensors, _)| !tensors.is_empty()) else {
-        return Err(unsupported(file, no_state_dict(pickle, under)));
+        return Err(no_state_dict(file, pickle, under));
     };
-    let mut views: Tensors = Vec::with_capacity(found.len());
+    let is_other = |other: &(String, usize)| other.0 != key && other.1 >= found.len();
+    let others = keys(pickle).into_iter().filter(is_other).map(|(other, _)| other).collect();
+    let mut tensors: Tensors = Vec::with_capacity(found.len());
     let mut seen = std::collections::HashSet::new();
     for (name, tensor) in found {
+        let name = String::from_utf8_lossy(name).into_owned();
         let wrong = |what: &str| Err(file.damaged(FORMAT, format!("tensor {name:?}: {what}")));
         if !seen.insert(name.clone()) {
             return wrong("it occurs twice");
         }
-        let Tensor { storage, offset, shape, strides } = &tensor;
+        let Tensor { storage, offset, shape, strides } = tensor;
         let width = storage.dtype.bitsize() / 8;
-        let Some(place) = place(&tensor) else { return wrong("its storage is missing") };
+        let Some(place) = place(tensor) else { return wrong("its storage is missing") };
         let end = storage.skip.checked_add(storage.numel).and_then(|end| end.checked_mul(width));
         if end.is_none_or(|end| end > place.len()) {
             let there = place.len() / width;
@@ -191,27 +194,53 @@ fn collect<'p, 'k>(
         if let Some(flaw) = view.flaw(file.len()) {
             return wrong(&flaw);
         }
-        views.push((name, view));
+        tensors.push((name, view));
     }
-    Ok((views, key))
+    Ok(StateDict { tensors, key, others })
 }
 
-/// The message that none of the keys `under` holds tensors; it lists the keys that exist.
-fn no_state_dict(pickle: &Pickle, under: &[&str]) -> String {
-    let Value::Dict(entries) = pickle.root() else {
-        return "it has no dict of named tensors (a state dict)".to_owned();
-    };
-    let text = |key| match pickle.get(key) {
-        Value::Text(text) => Some(String::from_utf8_lossy(text).escape_debug().to_string()),
+/// The tensors in a dict, by their names.
+fn named<'v, 'p: 'v>(
+    pickle: &'v Pickle<'p>,
+    dict: &'v Value<'p>,
+) -> impl Iterator<Item = (&'p [u8], &'v Tensor<'p>)> {
+    let entries = if let Value::Dict(entries) = dict { &entries[..] } else { &[] };
+    entries.iter().filter_map(|&(key, value)| match (pickle.get(key), pickle.get(value)) {
+        (Value::Text(key), Value::Tensor(tensor)) => Some((*key, &**tensor)),
+        _ => None,
+    })
+}
+
+/// The first keys of a checkpoint, each with the number of tensors under it.
+fn keys(pickle: &Pickle) -> Vec<(String, usize)> {
+    let Value::Dict(entries) = pickle.root() else { return vec![] };
+    let key = |&(key, value): &(Id, Id)| match pickle.get(key) {
+        Value::Text(key) => {
+            let name = String::from_utf8_lossy(key).escape_debug().to_string();
+            Some((name, named(pickle, pickle.get(value)).count()))
+        }
         _ => None,
     };
-    let there: Vec<String> = entries.iter().filter_map(|&(key, _)| text(key)).take(20).collect();
+    entries.iter().filter_map(key).take(MAX_KEYS).collect()
+}
+
+/// The error that none of the keys `under` holds tensors; it lists the keys that exist.
+fn no_state_dict(file: &Mapped, pickle: &Pickle, under: &[&str]) -> WeightsError {
+    if !matches!(pickle.root(), Value::Dict(_)) {
+        return unsupported(file, "it has no dict of named tensors (a state dict)");
+    }
+    let keys = keys(pickle);
+    let there: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
     let looked: Vec<&str> = under.iter().copied().filter(|key| !key.is_empty()).collect();
-    format!(
+    let what = format!(
         "it has no dict of named tensors (a state dict), neither at the top level nor under {}; its keys: {}",
         looked.join(", "),
         there.join(", ")
-    )
+    );
+    match keys.iter().rev().max_by_key(|(_, tensors)| tensors).filter(|(_, tensors)| *tensors > 0) {
+        Some((key, _)) => WeightsError::OtherKey { path: file.path.clone(), what, key: key.clone() },
+        None => unsupported(file, what),
+    }
 }
 
 fn unsupported(file: &Mapped, what: impl Into<String>) -> WeightsError {
