@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::jobs::{JobKind, Severity};
 use super::library::{Library, Reader, Status};
 use super::{Column, ColumnState, State};
+use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::info::Compatibility;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{
@@ -14,6 +15,7 @@ use crate::app::jobs::{
     Request,
 };
 use crate::app::user_error::UserError;
+use crate::model::data::ImageSource;
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Trace;
@@ -36,7 +38,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    fn new(
+    pub(super) fn new(
         library: &Library,
         column: &Column,
         image: ImageId,
@@ -80,6 +82,14 @@ impl State {
         let column = self.columns.get(&column)?;
         let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
         Some(Key::new(&self.library, column, image, class, settings, None))
+    }
+
+    /// The probe of a column with its intervention and the backbone that serves it, and where an image is; `None` if no open backbone
+    /// fits.
+    pub(super) fn reading_of(&self, column: ColumnId, image: ImageId) -> Option<(EvalProbe, ImageSource)> {
+        let column = self.columns.get(&column)?;
+        let subject = self.library.eval_probe(column.probe, column.change.clone())?;
+        Some((subject, self.library.images.get(&image)?.place.clone()))
     }
 
     /// Whether any column failed, or any thumbnail or map of a contact sheet.

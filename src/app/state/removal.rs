@@ -31,10 +31,7 @@ impl State {
     /// Requests the removal curves of a column; cancels an earlier request.
     pub(super) fn remove_tokens(&mut self, column: ColumnId, modes: Vec<Mode>) -> Vec<Request> {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
-        let column = self.columns.get(&column);
-        let subject = column.and_then(|column| self.library.eval_probe(column.probe, column.change.clone()));
-        let place = self.library.images.get(&image).map(|image| image.place.clone());
-        let (Some(subject), Some(place)) = (subject, place) else { return Vec::new() };
+        let Some((subject, place)) = self.reading_of(column, image) else { return Vec::new() };
         let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", place.short()));
         let older = self.removals.begin(job, key);
         let spec = RemovalSpec { modes, seed: self.explain.seed, ..RemovalSpec::default() };

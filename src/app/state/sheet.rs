@@ -10,6 +10,7 @@ use super::explain::{Key, RETRY};
 use super::jobs::JobKind;
 use super::{Known, State};
 use crate::app::format::counted;
+use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::regions::RegionSource;
 use crate::app::jobs::{ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request};
 use crate::app::user_error::UserError;
@@ -155,12 +156,8 @@ impl State {
 
     /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
     fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, (MapKey, Key))> {
-        let column = self.columns.get(&id)?;
-        let (backbone, _) = self.library.backbone_of(column.probe)?;
-        let place = self.library.images.get(&image)?.place.clone();
-        let key = self.key_of(id, image)?;
-        let (probe, change) = (column.probe, column.change.clone());
-        let draw = self.library.draw(image);
+        let (EvalProbe { probe, backbone, change }, place) = self.reading_of(id, image)?;
+        let (key, draw) = (self.key_of(id, image)?, self.library.draw(image));
         Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, ((id, image), key)))
     }
 
