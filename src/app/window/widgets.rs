@@ -17,6 +17,8 @@ use crate::viz::figures::dataset::folded;
 
 /// Side of a star to click.
 const STAR_PX: f32 = 22.0;
+/// Distance of its points from its middle.
+const STAR_RADIUS_PX: f32 = 7.5;
 /// Least width of a slider, without its value.
 const MIN_SLIDER_PX: f32 = 60.0;
 /// Least room for the text of a band beside its controls.
@@ -314,7 +316,7 @@ pub fn star(ui: &mut Ui, on: bool, name: &str) -> Response {
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, on, name));
     let line = ui.style().interact(&response).fg_stroke.color;
     let fill = if on { color32(style::starred(&style::theme(ui))) } else { Color32::TRANSPARENT };
-    paint_star(ui, rect.center(), 7.5, fill, Stroke::new(1.2, if on { fill } else { line }));
+    paint_star(ui, rect.center(), fill, Stroke::new(1.2, if on { fill } else { line }));
     if response.has_focus() {
         style::focus(ui, rect, 4.0);
     }
@@ -344,9 +346,9 @@ pub fn paint_sort(ui: &Ui, at: Pos2, down: bool, color: Color32) {
 }
 
 /// Paints a five-pointed star, as fonts may lack it.
-pub fn paint_star(ui: &Ui, center: Pos2, radius: f32, fill: Color32, stroke: Stroke) {
+pub fn paint_star(ui: &Ui, center: Pos2, fill: Color32, stroke: Stroke) {
     let corner = |i: usize| {
-        let reach = if i.is_multiple_of(2) { radius } else { 0.45 * radius };
+        let reach = if i.is_multiple_of(2) { STAR_RADIUS_PX } else { 0.45 * STAR_RADIUS_PX };
         center + reach * Vec2::angled(std::f32::consts::PI * (i as f32 / 5.0 - 0.5))
     };
     let corners: Vec<Pos2> = (0..10).map(corner).collect();

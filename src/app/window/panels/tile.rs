@@ -170,7 +170,7 @@ impl Tile {
         if starred {
             let at = rect.left_top() + Vec2::splat(11.0);
             let edge = Stroke::new(1.5, color32(cx.theme.ground));
-            widgets::paint_star(ui, at, 7.5, color32(style::starred(cx.theme)), edge);
+            widgets::paint_star(ui, at, color32(style::starred(cx.theme)), edge);
         }
         let response = response.on_hover_ui(|ui| self.about(ui, cx, image, &columns));
         if response.clicked() {
