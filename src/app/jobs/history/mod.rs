@@ -212,17 +212,20 @@ impl TrainHistory {
 
     /// Adds epochs; a repeated one, as a resumed run reports it, replaces the earlier one and all after it.
     pub fn epochs(&mut self, metrics: &[Metric]) {
-        for Metric { head, seed, epoch } in metrics {
-            let Some(head) = self.head_index(head) else { continue };
-            let Some(line) = self.line(head, *seed) else { continue };
-            if epoch.step.is_some() {
-                line.between.truncate(line.between.partition_point(|known| known.step < epoch.step));
-                line.between.push(epoch.clone());
-                continue;
+        // Of a sweep with hundreds of heads, each is looked up once for all of its epochs.
+        for own in metrics.chunk_by(|one, next| (&one.head, one.seed) == (&next.head, next.seed)) {
+            let Some(head) = self.head_index(&own[0].head) else { continue };
+            let Some(line) = self.line(head, own[0].seed) else { continue };
+            for Metric { epoch, .. } in own {
+                if epoch.step.is_some() {
+                    line.between.truncate(line.between.partition_point(|known| known.step < epoch.step));
+                    line.between.push(epoch.clone());
+                    continue;
+                }
+                line.between.truncate(line.between.partition_point(|known| known.epoch <= epoch.epoch));
+                line.epochs.truncate(line.epochs.partition_point(|known| known.epoch < epoch.epoch));
+                line.epochs.push(epoch.clone());
             }
-            line.between.truncate(line.between.partition_point(|known| known.epoch <= epoch.epoch));
-            line.epochs.truncate(line.epochs.partition_point(|known| known.epoch < epoch.epoch));
-            line.epochs.push(epoch.clone());
         }
     }
 
