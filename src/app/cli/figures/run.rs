@@ -32,7 +32,7 @@ impl Figures {
         let ids: Vec<&str> = match &self.figure[..] {
             [] => vec![Part::Both.name()],
             [all] if all == "all" => {
-                let grids = matches!(&runs[..], [one] if !one.grids().is_empty());
+                let grids = matches!(&runs[..], [one] if one.has_grids());
                 let parts = Part::ALL.map(Part::name).into_iter();
                 parts.chain(grids.then_some(rates::INFO.id)).collect()
             }

@@ -1,6 +1,8 @@
 //! Grids of layers by learning rates, one per head: the cell chosen on the selection images, and its accuracy on the
 //! test images. Cells are recognised by the names of their variants, `head[layer=L,rate=R]`.
 
+use std::collections::HashSet;
+
 use indexmap::IndexSet;
 
 use super::TrainHistory;
@@ -21,6 +23,12 @@ impl TrainHistory {
         let mut grids = self.all_grids();
         grids.retain(|grid| grid.cells.len() > 1);
         grids
+    }
+
+    /// Whether there are [`grids`](Self::grids), which takes the names of the variants alone.
+    pub fn has_grids(&self) -> bool {
+        let mut heads = HashSet::new();
+        self.about.heads.iter().filter_map(|name| parse(name)).any(|[head, ..]| !heads.insert(head))
     }
 
     /// The [`grids`](Self::grids), and those of heads with a single layer and rate, where nothing is chosen.
@@ -117,6 +125,8 @@ mod tests {
             why: "the loss became NaN".to_owned(),
         });
         history.failures(&failures);
+        let one = About { heads: vec![names[0].to_owned(), "cls".to_owned()], ..history.about.clone() };
+        assert!(history.has_grids() && !TrainHistory::new(one).has_grids());
         let grid = &history.grids()[0];
         assert!(grid.cells[2].is_none() && grid.chosen() == Some(0), "{grid:?}");
     }

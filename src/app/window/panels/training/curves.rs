@@ -63,7 +63,7 @@ impl Curves {
     pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>, height: f32) {
         let runs = self.runs(cx.state, history);
         let width = ui.available_width();
-        if !history.has_data() || self.show_rates && !history.grids().is_empty() {
+        if !history.has_data() || self.show_rates && history.has_grids() {
             let size = Vec2::new(width, height);
             ui.allocate_ui(size, |ui| {
                 ui.set_min_size(size);
@@ -140,7 +140,7 @@ impl Curves {
     /// Draws what chooses how the curves are drawn, and what they are compared with.
     pub fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, history: &Arc<TrainHistory>) {
         ui.horizontal_wrapped(|ui| {
-            if !history.grids().is_empty() {
+            if history.has_grids() {
                 let about =
                     "Accuracy on the selection images by layer and learning rate, in place of the curves";
                 ui.checkbox(&mut self.show_rates, "Layers and rates").on_hover_text(about);
