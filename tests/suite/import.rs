@@ -253,6 +253,29 @@ fn rotary_positions_of_eva02_are_those_that_were_saved_or_published() {
     }
 }
 
+/// timm's `vit_*_rope_ape_*` have the tensors of a ViT with layer scale, and rotary positions besides.
+#[test]
+fn rotary_positions_that_no_tensor_tells_are_told_by_the_name_of_the_layer_scale() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vit.safetensors");
+    let with_scales = |names: [&str; 2]| {
+        let mut scaled = tensors();
+        let blocks: Vec<String> =
+            scaled.keys().filter_map(|name| Some(name.strip_suffix("norm1.bias")?.to_owned())).collect();
+        for name in blocks.iter().flat_map(|block| names.map(|name| format!("{block}{name}"))) {
+            scaled.insert(name, (vec![24], vec![0; 4 * 24]));
+        }
+        save(&scaled, &path);
+        ["timm", "dinov2"].map(|project| open(&path, project).map(|original| original.notes))
+    };
+    for opened in with_scales(["ls1.gamma", "ls2.gamma"]) {
+        opened.unwrap();
+    }
+    for error in with_scales(["gamma_1", "gamma_2"]).map(Result::unwrap_err) {
+        assert!(error.contains("blocks.0.gamma_1") && error.contains("rotary positions"), "{error}");
+    }
+}
+
 #[test]
 fn a_checkpoint_that_is_cut_short_is_damaged() {
     let folder = tempfile::tempdir().unwrap();

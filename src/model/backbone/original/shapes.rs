@@ -101,6 +101,9 @@ impl Encoder<'_> {
             None if scales.is_some() => "dinov2",
             None => "vit",
         };
+        if seen.starts_with("dinov2") && scales == Some(["gamma_1", "gamma_2"]) {
+            return Err(self.rotary(&first));
+        }
         // Weights that look like another project's are held against its first: the error lists what does not fit.
         let model_type = if types.contains(&seen) { seen } else { types[0] };
         let table = match relative {
@@ -211,6 +214,15 @@ impl Encoder<'_> {
             false => format!("1 to {MAX_LAYERS} blocks"),
         };
         Err(self.misshapen("blocks.", &[layers], expected))
+    }
+
+    /// The error that only timm's models with rotary positions, which nothing else in the weights tells, name layer scales like BEiT's
+    /// but have none of its biases. `block` is the prefix of a block.
+    fn rotary(&self, block: &str) -> OriginalError {
+        let name = format!("{block}gamma_1");
+        let found = self.shape(&name).unwrap_or_default();
+        let expected = "ls1.gamma: a ViT with this name has rotary positions (RoPE), which are not supported; of DeiT III convert timm's";
+        self.misshapen(&name, found, expected.into())
     }
 
     /// The names of a block's layer scales, if there are any.
