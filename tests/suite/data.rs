@@ -491,6 +491,15 @@ fn tables() {
     assert_eq!(data.classes, ["a; b", "c"]);
     assert_eq!(data.name_of_image(2), "im/d.png");
     assert!(data.notes.iter().any(|note| note.contains("more than once: 1")), "{:?}", data.notes);
+    // Its split may be told by another column.
+    assert!(
+        data.notes.iter().any(|note| note.starts_with("columns that were not read: note;")),
+        "{:?}",
+        data.notes
+    );
+    tree.write("more.tsv", "path,label,note,split\nim/a.png,a,1,train\nim/d.png,c,2,test\n");
+    let data = open(tree.path().join("more.tsv")).unwrap();
+    assert!(data.notes.iter().all(|note| !note.contains("not read")), "{:?}", data.notes);
     // Two tables in one folder are ambiguous.
     assert!(
         why(tree.path()).contains("known layout")

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, folder, walk};
+use super::{DataError, Dataset, Layout, Sample, Source, Split, first_names, folder, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
@@ -40,6 +40,8 @@ struct Columns {
     path: usize,
     label: usize,
     split: Option<usize>,
+    /// Names of the other columns.
+    others: Vec<String>,
 }
 
 fn reader(text: String) -> csv::Reader<std::io::Cursor<String>> {
@@ -56,7 +58,14 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
     let header = reader.headers().map_err(|error| DataError::file(file, error.to_string()))?;
     let find = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
     match (find("path").or_else(|| find("file_name")), find("label")) {
-        (Some(path), Some(label)) => Ok(Columns { path, label, split: find("split") }),
+        (Some(path), Some(label)) => {
+            let split = find("split");
+            let is_other = |(at, name): &(usize, &str)| {
+                ![Some(path), Some(label), split].contains(&Some(*at)) && !name.is_empty()
+            };
+            let others = header.iter().enumerate().filter(is_other).map(|(_, name)| name.to_owned());
+            Ok(Columns { path, label, split, others: others.collect() })
+        }
         _ => Err(DataError::line(file, 1, &first, "a header with the columns path and label")),
     }
 }
@@ -101,6 +110,17 @@ fn split_of_folder(root: &Path, image: &Path) -> Option<Split> {
     Split::from_word(parts.next()?.as_os_str().to_str()?).filter(|_| parts.next().is_some())
 }
 
+/// A note on the columns of tables without one called `split`, which may say it by another name.
+fn unread(tables: &[PathBuf]) -> Result<Option<String>, DataError> {
+    let columns = tables.iter().map(|file| columns(file)).collect::<Result<Vec<_>, _>>()?;
+    let others: Vec<String> = columns.iter().flat_map(|columns| columns.others.clone()).collect();
+    let is_told = columns.iter().any(|columns| columns.split.is_some());
+    Ok((!is_told && !others.is_empty()).then(|| {
+        let names = first_names(&others);
+        format!("columns that were not read: {names}; one that says train, val or test must be called split")
+    }))
+}
+
 fn read(root: &Path) -> Result<Dataset, DataError> {
     let tables = tables(root);
     let [first, ..] = &tables[..] else { return Err(DataError::Layout { path: root.into() }) };
@@ -125,8 +145,9 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
         source: Source::File(path),
     });
     let samples = samples.collect();
+    let notes = if all_lie_in_splits { Vec::new() } else { unread(&tables)?.into_iter().collect() };
     let named = if tables.len() == 1 { first } else { folder };
-    Ok(Dataset::new(named, LAYOUT.id, classes, samples, Vec::new()))
+    Ok(Dataset::new(named, LAYOUT.id, classes, samples, notes))
 }
 
 #[cfg(test)]
