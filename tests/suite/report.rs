@@ -635,7 +635,7 @@ fn tables_of_evaluations_say_which_heads_have_fewer_seeds_than_the_run() {
     let (_folder, [mut source]) = main_source();
     let says = |id: &str, source: &Source| {
         let table = build(id, std::slice::from_ref(source)).remove(0);
-        table.notes.iter().any(|note| note.contains("of fewer seeds") && note.contains("Sinkhorn (1 of 2)"))
+        table.notes.iter().any(|note| note.contains("fewer seeds") && note.contains("Sinkhorn (1 of 2)"))
     };
     let ids = ["main", "order", "scramble", "diagnostics", "regions"];
     assert!(ids.iter().all(|id| !says(id, &source)));
@@ -998,7 +998,7 @@ fn runs_that_differ_in_their_heads_alone_share_their_tables() {
     assert!(
         table("paired").title.contains("from Sinkhorn") && has("paired", "GAP") && has("order", "Sinkhorn")
     );
-    let note = "Heads are of several runs, which agree in all else: sinkhorn, raster of b; the others of a";
+    let note = "Heads are from several runs, which agree in everything else: sinkhorn, raster from b; the others from a";
     assert!(table("main").notes.iter().any(|own| own == note), "{:?}", table("main").notes);
     // Each head's probes are where they were trained.
     assert_eq!([source.run_of("gap"), source.run_of("raster")].map(Run::folder), [at("a"), at("b")]);

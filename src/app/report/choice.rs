@@ -127,7 +127,7 @@ pub(super) fn fewer_seeds_note<'a>(
     });
     let fewer = fewer.collect::<Vec<_>>().join(", ");
     (!fewer.is_empty())
-        .then(|| format!("Results of `ssmprobe eval` are of fewer seeds than were trained: {fewer}"))
+        .then(|| format!("Results of `ssmprobe eval` cover fewer seeds than were trained: {fewer}"))
 }
 
 /// How layers and rates were chosen, and which, for a table of these variants.

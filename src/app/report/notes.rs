@@ -93,11 +93,11 @@ impl Source {
         let heads = |run: &Run| {
             run.manifest.heads.iter().map(|variant| &*variant.name).collect::<Vec<_>>().join(", ")
         };
-        let others = self.joined.iter().map(|(name, run)| format!("{} of {name}", heads(run)));
+        let others = self.joined.iter().map(|(name, run)| format!("{} from {name}", heads(run)));
         let others = others.collect::<Vec<_>>().join("; ");
         (!others.is_empty()).then(|| {
             format!(
-                "Heads are of several runs, which agree in all else: {others}; the others of {}",
+                "Heads are from several runs, which agree in everything else: {others}; the others from {}",
                 self.name
             )
         })
