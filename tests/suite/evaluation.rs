@@ -1312,7 +1312,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         std::fs::write(folder.path().join(name), evaluation.to_json().expect("text")).expect("written");
         command.arg("--evaluation").arg(folder.path().join(name));
     }
-    let sets = ["whole.json is of 9 test images of birds", "other.json is of 9 test images of flowers"];
+    let sets = ["whole.json has 9 test images of birds", "other.json has 9 test images of flowers"];
     assert_ends(&mut command, 2, &sets);
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));

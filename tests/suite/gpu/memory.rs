@@ -59,6 +59,6 @@ fn an_extraction_says_that_memory_ran_out_and_goes_on() {
         });
         failpoint::none();
         assert_eq!(taken.expect("tokens").len(), 1);
-        assert_eq!(said, ["the device ran out of memory; images at once from here on: 3"]);
+        assert_eq!(said, ["the device ran out of memory; it now takes 3 images at a time"]);
     });
 }

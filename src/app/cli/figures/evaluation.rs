@@ -234,7 +234,7 @@ impl Figures {
             let describe = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
                 let images = asked.images.len();
                 let noun = noun(images, "image", "images");
-                format!("{} is of {images} {} {noun} of {}", path.display(), asked.split, asked.dataset)
+                format!("{} has {images} {} {noun} of {}", path.display(), asked.split, asked.dataset)
             };
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
             bail!(Usage(format!("--evaluation: {one}, {two}; a scatter needs two of the same images")));

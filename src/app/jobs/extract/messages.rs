@@ -111,7 +111,7 @@ pub fn shared_images(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> O
 
 /// The message that the device ran out of memory.
 pub fn out_of_memory(images: usize) -> String {
-    format!("the device ran out of memory; images at once from here on: {images}")
+    format!("the device ran out of memory; it now takes {} at a time", counted(images, "image", "images"))
 }
 
 #[cfg(test)]

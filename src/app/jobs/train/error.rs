@@ -59,7 +59,9 @@ pub enum TrainingError {
     NoOrderFile,
     #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
     NoCls { heads: String, backbone: String, model_type: String, others: String },
-    #[error("`{0}` cannot name a head of a run: names are unique, of letters, digits and -_=+,.[]")]
+    #[error(
+        "`{0}` cannot name a head of a run: names are unique and consist of letters, digits and -_=+,.[]"
+    )]
     Name(String),
     #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
     Setting { given: String, why: String },
@@ -82,7 +84,7 @@ pub enum TrainingError {
     )]
     WarmUp { protocol: &'static str, epochs: usize, warm_up: usize },
     #[error(
-        "--batch 1: {0} normalises its features over the images of a step, so that nothing of a single one is left; \
+        "--batch 1: {0} normalises its features over the images of a step, which leaves nothing of a single one; \
          expected 2 or more, or a head without batch normalisation"
     )]
     SingleImage(String),
