@@ -69,7 +69,7 @@ impl FigurePane {
         let subject = Subject { figure: self.figure, trace, options, headed: true, of: None, is_outdated };
         let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
         let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
-        self.view.show(ui, cx, subject, rect, zoom(rect.width()));
+        self.view.show(ui, cx, subject, rect, zoom(rect.size()));
         if let Some(drags) = drags {
             self.editor.handle_drags(ui, cx, &self.view, &drags);
         }

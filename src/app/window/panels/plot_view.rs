@@ -14,9 +14,10 @@ pub const EDGE_PX: f32 = 8.0;
 /// Smallest scene of a pane that is laid out, in points; a smaller box shows it scaled down.
 const MIN_SIZE: Vec2 = Vec2::new(170.0, 110.0);
 
-/// Pixels per point: a figure's 7.5 pt label becomes as large as the window's text.
-pub fn zoom(width: f32) -> f32 {
-    (width / 300.0).clamp(1.45, 1.7)
+/// Pixels per point: a figure's 7.5 pt label becomes as large as the window's text, or smaller in a narrow or low pane, where
+/// it would leave the data little room.
+pub fn zoom(pane: Vec2) -> f32 {
+    (pane.x / 300.0).min(pane.y / 150.0).clamp(1.45, 1.7)
 }
 
 /// A view with a cached scene. `K` is what a plot depends on besides its size and the theme.
@@ -134,7 +135,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         P: 'static,
     {
         let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
-        let (zoom, theme) = (zoom(rect.width()), cx.theme);
+        let (zoom, theme) = (zoom(rect.size()), cx.theme);
         let min_size = self.legible(&key, &plot, rect.width() / zoom).max(MIN_SIZE);
         let fits = zoom * min_size.y <= rect.height() + 1.0 && zoom * min_size.x <= rect.width() + 1.0;
         // A plot that needs no more than the minimum is scaled down instead of scrolled.
@@ -179,4 +180,15 @@ pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> A
             ui.ctx().copy_text(export::tsv(&plot().table()));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_are_as_small_in_a_low_pane_as_in_a_narrow_one() {
+        let zooms = [(700.0, 500.0), (300.0, 500.0), (700.0, 200.0)].map(|(x, y)| zoom(Vec2::new(x, y)));
+        assert_eq!(zooms, [1.7, 1.45, 1.45]);
+    }
 }
