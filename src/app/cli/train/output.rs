@@ -27,10 +27,7 @@ impl TrainArgs {
                 let left_out = settings.config().left_out();
                 dataset.notes.iter().chain(&left_out).for_each(|note| display.say(&format!("note: {note}")));
                 display.say(&format!("training: {} of all heads", counted(*steps, "step", "steps")));
-                let points = match *shows {
-                    train::UNDETECTABLE.. => "none".to_owned(),
-                    points => format!("{points:.1} points"),
-                };
+                let points = shows.map_or_else(|| "none".to_owned(), |points| format!("{points:.1} points"));
                 let assumed = train::assumed(*shows, settings.seeds);
                 display.say(&format!("smallest detectable difference: {points}, {assumed}"));
                 self.print_json(display, || {

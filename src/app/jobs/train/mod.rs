@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 pub use self::error::TrainingError;
 use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
-pub use self::preflight::{Estimate, Preflight, UNDETECTABLE, assumed, preflight, smallest_difference};
+pub use self::preflight::{Estimate, Preflight, assumed, preflight, smallest_difference};
 use self::seeds::{Training, fresh};
 pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_rate, is_share};
 pub use self::split::{Parts, labelled, readable};
@@ -46,8 +46,8 @@ pub enum Event<'a> {
     /// The machine of this name was the last to train in the run's folder: it takes up to three minutes to see whether it still does.
     Watch { host: String },
     /// Before any token is extracted: the tokens to extract, the dataset of their images, the training steps over all seeds, and the
-    /// smallest difference, in percentage points, that the training could show ([`smallest_difference`]).
-    Plan { tokens: &'a Plan, dataset: &'a Dataset, steps: usize, shows: f64 },
+    /// smallest difference, in percentage points, that the training could show, if any ([`smallest_difference`]).
+    Plan { tokens: &'a Plan, dataset: &'a Dataset, steps: usize, shows: Option<f64> },
     /// Progress of the token extraction: its own event, and the dataset of the images.
     Extract { event: extract::Event<'a>, dataset: &'a Dataset },
     /// The tokens and the run's folder are ready; training begins or resumes on the device of this name.

@@ -80,31 +80,25 @@ pub struct Cost {
 /// Share of the test images that one of two heads alone answers rightly: what is assumed before any is trained.
 const DISAGREEMENT: f64 = 0.1;
 
-/// The [`smallest_difference`], in points, where no difference can be detected.
-pub const UNDETECTABLE: f64 = 100.0;
-
 /// The smallest difference of two heads' accuracies, in points, that a training could show on this number of test images
-/// with this number of seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); [`UNDETECTABLE`] if
+/// with this number of seeds: found at 80 % power by a test at 5 % (docs/definitions.md, section 13); `None` if
 /// none is. What it rests on is in [`assumed`].
-pub fn smallest_difference(images: usize, seeds: usize) -> f64 {
+pub fn smallest_difference(images: usize, seeds: usize) -> Option<f64> {
     let points = CrossedMean::expected(images, seeds, DISAGREEMENT).detectable(0.8);
     // Heads that differ by more than that share of images disagree on more of them, which goes by its root.
-    if points > 100.0 * DISAGREEMENT {
-        (points.powi(2) / (100.0 * DISAGREEMENT)).min(UNDETECTABLE)
-    } else {
-        points
-    }
+    let points = if points > 100.0 * DISAGREEMENT { points.powi(2) / (100.0 * DISAGREEMENT) } else { points };
+    (points < 100.0).then_some(points)
 }
 
 /// What [`smallest_difference`] assumes where it is this number of points with this number of seeds, in words.
-pub fn assumed(points: f64, seeds: usize) -> String {
+pub fn assumed(points: Option<f64>, seeds: usize) -> String {
     let assumed = match points {
-        UNDETECTABLE.. => "test images and seeds are too few to detect any difference at 80 % power",
+        None => "test images and seeds are too few to detect any difference at 80 % power",
         // More than the share of images on which one of two heads alone is then right.
-        _ if points > 100.0 * DISAGREEMENT => {
+        Some(points) if points > 100.0 * DISAGREEMENT => {
             "at 80 % power, if the worse of two heads is right only where the better one is; more otherwise, and if results vary between seeds"
         }
-        _ => {
+        Some(_) => {
             "at 80 % power, if exactly one of two heads is right on a tenth of the test images; more if results vary between seeds"
         }
     };

@@ -5,9 +5,7 @@ use egui::Grid;
 use super::tasks;
 use crate::app::format::{self, count};
 use crate::app::jobs::tasks::TrainPlace;
-use crate::app::jobs::train::{
-    Estimate, Preflight, TrainSettings, UNDETECTABLE, assumed, smallest_difference,
-};
+use crate::app::jobs::train::{Estimate, Preflight, TrainSettings, assumed, smallest_difference};
 use crate::app::state::PreflightState;
 use crate::app::window::panels::prelude::*;
 use crate::model::train::run::Selection;
@@ -125,7 +123,7 @@ fn rows(
     preflight: &Preflight,
     estimate: Option<Estimate>,
     timing: bool,
-    shows: f64,
+    shows: Option<f64>,
 ) -> Vec<(&'static str, String, String)> {
     let steps = preflight.steps(settings);
     let grid = preflight.dims.grid;
@@ -191,10 +189,7 @@ fn rows(
         ),
         (
             "Detectable difference",
-            match shows {
-                UNDETECTABLE.. => "None".to_owned(),
-                _ => format!("{shows:.1} points or more"),
-            },
+            shows.map_or_else(|| "None".to_owned(), |points| format!("{points:.1} points or more")),
             capitalised(&assumed(shows, settings.seeds)),
         ),
         (
