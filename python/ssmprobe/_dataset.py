@@ -337,7 +337,8 @@ class Tokens:
 def tokens(cache: PathLike) -> Tokens:
     """Opens a token cache: its own folder, which `ssmprobe extract` names, or that of all (`--cache`) if there is but one.
 
-    Image i is row i of `ssmprobe dataset DATA --list`, which says its class and split; `read_csv` reads it.
+    Image i is row i of `ssmprobe dataset DATA --list`, which says its class and split, unless images were added or removed
+    since; `read_csv` reads it.
     """
     if not Path(cache, "manifest.json").is_file():
         caches = [file.parent for file in Path(cache).glob("*/manifest.json")]
