@@ -98,6 +98,9 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     refuse(run, difference("", &found, &asked, &free), |field| match field {
         "heads" => OTHER_HEADS,
         "tokens.dataset" => OTHER_IMAGES,
+        "backbone.fingerprint" | "backbone.config" | "tokens.weights" | "tokens.preprocessing" => {
+            OTHER_BACKBONE
+        }
         "seeds" => OTHER_SEEDS,
         _ => ALONE,
     })
@@ -147,6 +150,8 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
+const OTHER_BACKBONE: &str = "resume with `--resume --out` alone, or if the files of the backbone were changed since, restore \
+                              them; or train into another folder";
 const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \
                            some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
@@ -154,7 +159,7 @@ const OTHER_HEADS: &str =
     "train the others in a folder of their own: `ssmprobe report RUN OTHERS` has one table of both";
 
 const OTHER_TOKENS: &str = "leave out the flags that say otherwise (--backbone, --layer, --blocks, --size, --precision, \
-                            --mae-order)";
+                            --mae-order), or restore the files of the backbone, if these were changed since";
 
 /// A field's path, its value in the run, and the requested value.
 pub type Difference = (String, String, String);
@@ -233,6 +238,20 @@ mod tests {
         asked.dataset.classes = classes(["tench (n01440764)", "crane (n03126707)"]);
         let error = super::compare(&run, &asked, true).unwrap_err().to_string();
         assert!(error.contains("`dataset.classes`"), "{error}");
+    }
+
+    #[test]
+    fn files_of_a_backbone_that_were_changed_are_to_be_restored() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let run = super::Run::open(&folder).unwrap();
+        let mut asked = run.manifest.clone();
+        asked.tokens.preprocessing.push('1');
+        let resumed = super::compare(&run, &asked, true).unwrap_err().to_string();
+        let evaluated = super::same_tokens(&run, &asked.tokens).unwrap_err().to_string();
+        for error in [resumed, evaluated] {
+            let words = ["`tokens.preprocessing`", "restore", "of the backbone"];
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
     }
 
     #[cfg(unix)]
