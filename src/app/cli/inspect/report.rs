@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -9,8 +10,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::app::cli::event;
 use crate::app::cli::prelude::*;
 use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
-use crate::model::io::{atomic_file, escape::shown};
+use crate::app::jobs::result_file::ResultFile;
+use crate::model::io::{atomic_file, escape::shown, if_there};
 use crate::model::reading::Reading;
+
+/// Endings of the files that flags add to those of an image and probe.
+const ADDED: [&str; 5] = [".stability.json", ".causal.npz", ".causal.json", ".trace.json", ".gif"];
+/// Largest earlier file that is compared, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// Prints the events of the job, and writes its files.
 pub struct Report {
@@ -28,6 +35,10 @@ struct Progress {
     failed: BTreeSet<usize>,
     rows: usize,
     summary: Option<Summary>,
+    /// Files that flags have added, until those of the same image and probe that need no flag are written.
+    added: BTreeSet<PathBuf>,
+    /// Number of files of earlier calls that were removed.
+    outdated: usize,
 }
 
 impl Report {
@@ -57,7 +68,7 @@ impl Report {
                 *self.progress() = Progress { images, summary, ..Progress::default() };
                 Ok(())
             }
-            InspectEvent::File(file) => file.save(&self.out),
+            InspectEvent::File(file) => self.save(&file),
             InspectEvent::Explained(Explained { mut document, cells, files }) => {
                 let mut progress = self.progress();
                 progress.rows += 1;
@@ -82,6 +93,31 @@ impl Report {
         }
     }
 
+    /// Writes a file. With the numbers of an earlier call go the files that it added to them: they would be read as if they were of
+    /// those that are written instead.
+    fn save(&self, file: &ResultFile) -> anyhow::Result<()> {
+        let path = self.out.join(&file.path);
+        let stem = path.to_str().and_then(|path| path.strip_suffix(".json"));
+        let is_added = ADDED.iter().any(|ending| path.to_string_lossy().ends_with(ending));
+        let before = stem.and_then(|_| atomic_file::read(&path, MAX_BYTES).ok());
+        file.save(&self.out)?;
+        let mut progress = self.progress();
+        if is_added {
+            progress.added.insert(path);
+        } else if let Some(stem) = stem {
+            let are_others = before.is_some_and(|before| numbers(&before) != numbers(&file.bytes));
+            for added in ADDED.map(|ending| PathBuf::from(format!("{stem}{ending}"))) {
+                if !progress.added.remove(&added) && are_others {
+                    let removed = if_there(fs::remove_file(&added));
+                    let removed =
+                        removed.with_context(|| format!("{}: cannot be removed", added.display()))?;
+                    progress.outdated += usize::from(removed.is_some());
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn failure(&self, failure: Failure) -> anyhow::Result<()> {
         let Failure { image, path, probe, error } = failure;
         let through = probe.as_ref().map_or(String::new(), |probe| format!(" through {probe}"));
@@ -104,7 +140,7 @@ impl Report {
         let _working = interrupt::working();
         let passed = self.bar.position() as usize; // before the bar is finished, which sets it to its length
         self.bar.finish_and_clear();
-        let Progress { images, failed, rows, summary } = std::mem::take(&mut *self.progress());
+        let Progress { images, failed, rows, summary, outdated, .. } = std::mem::take(&mut *self.progress());
         summary.map_or(Ok(()), Summary::finish)?;
         let done = passed.saturating_sub(failed.len()); // a stopped job may have failed images that did not pass
         let out = self.out.display().to_string();
@@ -113,6 +149,12 @@ impl Report {
             self.print(event("end", end))?;
         }
         let (all, results) = (counted(images, "image", "images"), counted(rows, "result", "results"));
+        if outdated > 0 {
+            let files = counted(outdated, "file", "files");
+            say!(
+                "removed {files} that an earlier call had added to other numbers of the same images and probes"
+            );
+        }
         say!("{done} of {all} explained, {results} in {out}");
         Ok(if rows == 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
@@ -121,6 +163,15 @@ impl Report {
     fn print(&self, line: impl Display) -> anyhow::Result<()> {
         self.bar.suspend(|| stdout::line(line))
     }
+}
+
+/// What one image and probe have whatever flags there are.
+fn numbers(json: &[u8]) -> Option<Value> {
+    let mut document: Value = serde_json::from_slice(json).ok()?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.retain(|name, _| !["attributions", "regions"].contains(&name.as_str()));
+    }
+    Some(document)
 }
 
 /// Image, probe, predicted class, its probability and any reading but the default, with tabs between.
@@ -136,4 +187,37 @@ fn text_line(document: &Value) -> String {
         line = format!("{line}\t{}", shown(reading));
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_call_added_goes_with_its_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let call = |files: &[&str], content: &str| {
+            let report = Report::new(folder.path().into(), false);
+            for name in files {
+                let file = ResultFile { path: PathBuf::from("image").join(name), bytes: content.into() };
+                report.print_event(InspectEvent::File(file)).unwrap();
+            }
+            let there = fs::read_dir(folder.path().join("image")).unwrap();
+            there.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
+        };
+        let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
+        let first = ["p.npz", "p.trace.json", "p.json", "p.gif", "q.trace.json", "q.json"];
+        assert_eq!(call(&first, r#"{"radius": 1}"#), set(&first));
+        let again = ["p.causal.npz", "p.causal.json", "p.npz", "p.json"];
+        assert_eq!(
+            call(&again, r#"{"radius": 1, "attributions": {}}"#),
+            set(&[&first[..], &again].concat()),
+            "the same numbers"
+        );
+        let others = ["p.npz", "p.trace.json", "p.json"];
+        assert_eq!(
+            call(&others, r#"{"radius": 2}"#),
+            set(&["p.npz", "p.trace.json", "p.json", "q.trace.json", "q.json"])
+        );
+    }
 }
