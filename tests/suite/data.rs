@@ -505,6 +505,13 @@ fn tables() {
         why(tree.path()).contains("known layout")
             && why(tree.path()).contains("other files: list.csv, more.tsv)")
     );
+    // Archives, and what `datasets` writes besides Parquet.
+    tree.write("birds.tar.gz", "").write("disk/dataset_dict.json", "{}").write("arrow/data.arrow", "");
+    assert!(why(&tree.path().join("birds.tar.gz")).contains("(it is an archive: unpack it)"));
+    for folder in ["disk", "arrow"] {
+        let why = why(&tree.path().join(folder));
+        assert!(why.contains("with to_parquet, not save_to_disk)"), "{why}");
+    }
     // As the Hub has them.
     tree.write("hub/metadata.csv", "file_name,label\nd.png,cat\n").image("hub/d.png");
     assert_eq!(listing(&open(tree.path().join("hub")).unwrap()), [("d.png".into(), "cat", Split::Train)]);

@@ -68,18 +68,25 @@ pub(super) fn check_links(folder: &Path, may_count: impl Fn(&Path) -> bool) -> R
     Ok(())
 }
 
+/// Extensions of archives.
+const ARCHIVES: [&str; 6] = ["zip", "tar", "gz", "tgz", "zst", "7z"];
+
 /// What a path that was taken for a dataset holds, for an error.
 pub(super) fn contents(path: &Path) -> String {
     if path.is_file() {
-        return "it is a file".to_owned();
+        let ending = path.extension().unwrap_or_default();
+        let is_archive = ARCHIVES.iter().any(|known| ending.eq_ignore_ascii_case(known));
+        return if is_archive { "it is an archive: unpack it" } else { "it is a file" }.to_owned();
     }
     let (folders, files): (Vec<_>, Vec<_>) =
         listed(path).unwrap_or_default().into_iter().partition(|(_, is_folder)| *is_folder);
     let (images, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| is_named_image(path));
     let others: Vec<String> = others.iter().map(|(path, _)| name(path)).collect();
+    let is_arrow = others.iter().any(|name| name == "dataset_dict.json" || name.ends_with(".arrow"));
+    let arrow = if is_arrow { "; in Python, write it with to_parquet, not save_to_disk" } else { "" };
     let others =
         if others.is_empty() { String::new() } else { format!(", other files: {}", first_names(&others)) };
-    format!("images directly in it: {}, folders: {}{others}", images.len(), folders.len())
+    format!("images directly in it: {}, folders: {}{others}{arrow}", images.len(), folders.len())
 }
 
 /// The last part of a path.
