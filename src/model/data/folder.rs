@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::walk::LeftOut;
 use super::{
     DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, several_classes, walk,
 };
@@ -107,7 +108,7 @@ fn gather(
     splits: &[(Split, PathBuf)],
     watch: &mut Watch<'_>,
 ) -> Result<Dataset, DataError> {
-    let (mut skipped, mut found, mut empty) = (0, Vec::new(), Vec::new());
+    let (mut left_out, mut found, mut empty) = (LeftOut::default(), Vec::new(), Vec::new());
     // The folders that every class so far has.
     let mut shared: Option<BTreeSet<String>> = None;
     for (split, folder) in splits {
@@ -117,7 +118,7 @@ fn gather(
             if holds_masks(&class, folder) {
                 continue;
             }
-            let images = walk::images(&class, &mut skipped)?;
+            let images = walk::images(&class, &mut left_out)?;
             // Other bytes become the same sign, and two classes one.
             if !images.is_empty() && class.file_name().is_some_and(|name| name.to_str().is_none()) {
                 let why = "is the folder of a class whose name is not UTF-8 text; rename it";
@@ -132,7 +133,7 @@ fn gather(
             found.extend(images.into_iter().map(|image| (walk::name(&class), *split, image)));
         }
     }
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = left_out.note().into_iter().collect();
     if !empty.is_empty() {
         let (count, names) = (empty.len(), first_names(&empty));
         notes.push(format!("folders without images were left out: {count} ({names})"));
@@ -146,7 +147,7 @@ fn gather(
             "every class ({classes}) has folders of the same names ({names}); if these are the classes, open one of the folders above them"
         ));
     }
-    Ok(Dataset { skipped, notes, ..dataset })
+    Ok(Dataset { skipped: left_out.files, notes, ..dataset })
 }
 
 #[cfg(test)]
@@ -168,6 +169,19 @@ mod tests {
         };
         let (layout, found, notes) = classes(&["train", "bus", "car"]).unwrap();
         assert!(notes.iter().any(|note| note.starts_with("`train` was read as a class")), "{notes:?}");
+    #[cfg(unix)]
+    #[test]
+    fn a_link_to_a_folder_in_that_of_a_class_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        for class in ["cat", "dog"] {
+            create_dir_all(root.path().join(class)).unwrap();
+            File::create(root.path().join(class).join("0.png")).unwrap();
+        }
+        std::os::unix::fs::symlink("../dog", root.path().join("cat/more")).unwrap();
+        let notes = open(root.path()).unwrap().notes;
+        assert!(notes.iter().any(|note| note.contains("left out: 1") && note.contains("more)")), "{notes:?}");
+    }
+
         assert_eq!((layout, &found[..]), ("classes", &["bus", "car", "train"].map(str::to_owned)[..]));
         let (layout, found, _) = classes(&["train/bus", "train/car", "bus", "car"]).unwrap();
         assert_eq!((layout, found.len()), ("folder", 2));

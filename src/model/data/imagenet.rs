@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::image::is_named_image;
 use super::mat::Value;
 use super::synsets::{self, Words, is_id};
+use super::walk::LeftOut;
 use super::{DataError, Dataset, Layout, Split, UNTRAINABLE, Watch, cars, walk};
 
 const TRUTH: &str = "ILSVRC2012_validation_ground_truth.txt";
@@ -74,9 +75,9 @@ fn flat(root: &Path) -> Option<PathBuf> {
 
 fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     let (list, folder) = list_and_images(root).ok_or_else(|| DataError::Layout { path: root.into() })?;
-    let (mut skipped, mut notes) = (0, Vec::new());
+    let (mut left_out, mut notes) = (LeftOut::default(), Vec::new());
     let mut found: Vec<(String, Split, PathBuf)> = Vec::new();
-    let images = walk::images(&folder, &mut skipped)?;
+    let images = walk::images(&folder, &mut left_out)?;
     let (labels, words) = match walk::name(&list).as_str() {
         SOLUTION => (table(&list, 1, ',')?, Words::new()),
         TINY => (table(&list, 0, '\t')?, Words::new()),
@@ -106,7 +107,7 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
             walk::check_links(&train, |_| true)?;
             for class in walk::folders(&train)? {
                 walk::tell(watch, found.len(), root)?;
-                let images = walk::images(&class, &mut skipped)?;
+                let images = walk::images(&class, &mut left_out)?;
                 found.extend(images.into_iter().map(|image| (walk::name(&class), Split::Train, image)));
             }
         }
@@ -116,7 +117,8 @@ fn read(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError> {
     let labels: Vec<String> = labels.into_values().collect();
     let mut dataset = Dataset::from_images(root, LAYOUT.id, &labels, found);
     synsets::name_by(&words, &mut dataset.classes);
-    Ok(Dataset { skipped, notes, ..dataset })
+    notes.extend(left_out.note());
+    Ok(Dataset { skipped: left_out.files, notes, ..dataset })
 }
 
 /// WordNet id by image stem, from lines below a `header` that have an image, a separator and what begins with the id, as Kaggle's

@@ -110,20 +110,40 @@ pub(super) fn is_image(path: &Path) -> bool {
     read.is_some_and(|file| file.take(16).read_to_end(&mut start).is_ok() && looks_like_image(&start))
 }
 
-/// The images below a folder, sorted by path; adds the number of other files to `skipped`. Links to
-/// folders are not followed: they might form a cycle.
-pub(super) fn images(folder: &Path, skipped: &mut usize) -> Result<Vec<PathBuf>, DataError> {
+/// What is left out below the folders of classes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LeftOut {
+    /// Number of files that are no images.
+    pub files: usize,
+    /// Folders that are not followed.
+    folders: Vec<String>,
+}
+
+impl LeftOut {
+    /// A note on the folders.
+    pub(super) fn note(&self) -> Option<String> {
+        let (count, names) = (self.folders.len(), first_names(&self.folders));
+        (count > 0).then(|| {
+            format!("links to folders, and folders more than {MAX_DEPTH} deep, in those of classes were left out: {count} ({names})")
+        })
+    }
+}
+
+/// The images below a folder, sorted by path; adds what else is there to `left_out`. Links to folders are not followed: they might
+/// form a cycle.
+pub(super) fn images(folder: &Path, left_out: &mut LeftOut) -> Result<Vec<PathBuf>, DataError> {
     let (mut found, mut folders) = (Vec::new(), vec![(folder.to_owned(), 0)]);
     while let Some((folder, depth)) = folders.pop() {
         for (path, is_folder) in listed(&folder)? {
             if is_folder {
-                if depth < MAX_DEPTH && !path.is_symlink() {
-                    folders.push((path, depth + 1));
+                match depth < MAX_DEPTH && !path.is_symlink() {
+                    true => folders.push((path, depth + 1)),
+                    false => left_out.folders.push(path.display().to_string()),
                 }
             } else if is_image(&path) {
                 found.push(path);
             } else {
-                *skipped += 1;
+                left_out.files += 1;
             }
         }
     }
@@ -207,7 +227,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn links_count_as_what_they_lead_to() {
-        use super::{folders, fs, images, listed};
+        use super::{LeftOut, folders, fs, images, listed};
         use std::os::unix::fs::symlink;
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
@@ -221,6 +241,9 @@ mod tests {
         let expected = [("a.png", false), ("b", true), ("c", true), ("d.png", false), ("e", false)];
         assert_eq!(listed(folder.path()).unwrap(), expected.map(|(name, is_folder)| (at(name), is_folder)));
         assert_eq!(folders(folder.path()).unwrap(), [at("b"), at("c")]);
-        assert_eq!(images(folder.path(), &mut 0).unwrap(), [at("a.png"), at("d.png")]);
+        let mut left_out = LeftOut::default();
+        assert_eq!(images(folder.path(), &mut left_out).unwrap(), [at("a.png"), at("d.png")]);
+        assert_eq!(left_out, LeftOut { files: 1, folders: vec![at("c").display().to_string()] });
+        assert!(left_out.note().is_some_and(|note| note.starts_with("links to folders")));
     }
 }
