@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::image::is_named_image;
 use super::walk::LeftOut;
 use super::{
     DataError, Dataset, Layout, MASKS, Split, UNTRAINABLE, Watch, first_names, several_classes, walk,
@@ -61,15 +62,26 @@ fn read_splits(root: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataError>
             dataset.notes.push(format!("{} contains no images", folder.display()));
         }
     }
-    if dataset.count(Split::Train) == 0 {
-        let is_other = |name: &String| Split::from_word(name).is_none() && name != MASKS;
-        let others: Vec<String> =
-            walk::folders(root)?.iter().map(|path| walk::name(path)).filter(is_other).collect();
-        let others = match &others[..] {
-            [] => String::new(),
-            others => format!(", which lie in `train` (other folders: {})", first_names(others)),
-        };
-        dataset.notes.push(format!("there are no training images{others}: {UNTRAINABLE}"));
+    let is_other =
+        |path: &PathBuf| Split::from_word(&walk::name(path)).is_none() && walk::name(path) != MASKS;
+    let mut others: Vec<PathBuf> = walk::folders(root)?.into_iter().filter(is_other).collect();
+    let trains = dataset.count(Split::Train) > 0;
+    if trains {
+        others.retain(|other| walk::find(other, 2, &is_named_image).is_some());
+    }
+    let names = first_names(&others.iter().map(|other| walk::name(other)).collect::<Vec<_>>());
+    match (trains, names.as_str()) {
+        (true, "") => {}
+        (true, names) => {
+            let note = format!(
+                "folders with images that are called neither train, val nor test were left out: {names}"
+            );
+            dataset.notes.push(note);
+        }
+        (false, "") => dataset.notes.push(format!("there are no training images: {UNTRAINABLE}")),
+        (false, names) => dataset.notes.push(format!(
+            "there are no training images, which lie in `train` (other folders: {names}): {UNTRAINABLE}"
+        )),
     }
     Ok(dataset)
 }
@@ -157,18 +169,6 @@ mod tests {
 
     use crate::model::data::{DataError, open, open_watched};
 
-    #[test]
-    fn a_class_may_be_called_train_and_no_other_split() {
-        let classes = |folders: &[&str]| {
-            let root = tempfile::tempdir().unwrap();
-            for folder in folders {
-                create_dir_all(root.path().join(folder)).unwrap();
-                File::create(root.path().join(folder).join("0.png")).unwrap();
-            }
-            open(root.path()).map(|dataset| (dataset.layout, dataset.classes, dataset.notes))
-        };
-        let (layout, found, notes) = classes(&["train", "bus", "car"]).unwrap();
-        assert!(notes.iter().any(|note| note.starts_with("`train` was read as a class")), "{notes:?}");
     #[cfg(unix)]
     #[test]
     fn a_link_to_a_folder_in_that_of_a_class_is_told() {
@@ -182,6 +182,18 @@ mod tests {
         assert!(notes.iter().any(|note| note.contains("left out: 1") && note.contains("more)")), "{notes:?}");
     }
 
+    #[test]
+    fn a_class_may_be_called_train_and_no_other_split() {
+        let classes = |folders: &[&str]| {
+            let root = tempfile::tempdir().unwrap();
+            for folder in folders {
+                create_dir_all(root.path().join(folder)).unwrap();
+                File::create(root.path().join(folder).join("0.png")).unwrap();
+            }
+            open(root.path()).map(|dataset| (dataset.layout, dataset.classes, dataset.notes))
+        };
+        let (layout, found, notes) = classes(&["train", "bus", "car"]).unwrap();
+        assert!(notes.iter().any(|note| note.starts_with("`train` was read as a class")), "{notes:?}");
         assert_eq!((layout, &found[..]), ("classes", &["bus", "car", "train"].map(str::to_owned)[..]));
         let (layout, found, _) = classes(&["train/bus", "train/car", "bus", "car"]).unwrap();
         assert_eq!((layout, found.len()), ("folder", 2));
@@ -215,6 +227,9 @@ mod tests {
         let unsplit = notes(&["train_mini/a/0.png", "val/a/0.png"]);
         assert!(unsplit.contains("which lie in `train` (other folders: train_mini): probes"), "{unsplit}");
         assert!(notes(&["val/a/0.png", "masks/a/0.png"]).contains("no training images: probes"));
+        let unread =
+            notes(&["train/a/0.png", "train/b/0.png", "dev/a/0.png", "masks/a/0.png", "lists/a.txt"]);
+        assert!(unread.contains("neither train, val nor test were left out: dev; no split"), "{unread}");
     }
 
     #[cfg(unix)]
