@@ -53,7 +53,7 @@ fn advice(keys: &KeyErrors) -> &'static str {
     let lacks_norm = missing.iter().all(of_norm);
     match (missing.is_empty(), misshapen.is_empty()) {
         (true, true) => {
-            "choose another project with --as, or if these are of a head of your own, save the state dict without them"
+            "choose another project with --as, or, if these belong to a head of your own, save the state dict without them"
         }
         (false, true) if lacks_norm && unused.iter().all(of_tuned) => {
             "a ViT that was fine-tuned on the mean of its tokens (fc_norm) has none: use the checkpoint from before that"

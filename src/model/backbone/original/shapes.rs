@@ -216,12 +216,12 @@ impl Encoder<'_> {
         Err(self.misshapen("blocks.", &[layers], expected))
     }
 
-    /// The error that only timm's models with rotary positions, which nothing else in the weights tells, name layer scales like BEiT's
-    /// but have none of its biases. `block` is the prefix of a block.
+    /// The error of layer scales with BEiT's names but without its biases, which timm's models with rotary positions alone have:
+    /// nothing else in their weights tells these positions. `block` is the prefix of a block.
     fn rotary(&self, block: &str) -> OriginalError {
         let name = format!("{block}gamma_1");
         let found = self.shape(&name).unwrap_or_default();
-        let expected = "ls1.gamma: a ViT with this name has rotary positions (RoPE), which are not supported; of DeiT III convert timm's";
+        let expected = "ls1.gamma: timm's models with rotary positions (RoPE), which are not supported, have this name; of DeiT III import timm's weights";
         self.misshapen(&name, found, expected.into())
     }
 
