@@ -35,7 +35,7 @@ struct Rows {
 
 fn nothing() -> Empty {
     let why = "No regions are marked in this image: open a folder of masks, or a dataset with masks, parts or boxes; \
-               of shuffled tokens none are known";
+               shuffled tokens have none";
     Empty(why.to_owned())
 }
 

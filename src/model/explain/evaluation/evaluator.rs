@@ -65,7 +65,7 @@ pub struct Evaluator<'a> {
     pub(super) probe: Cow<'a, Probe>,
     pub(super) change: Intervention,
     tokens: &'a TokenCache,
-    /// Whether a token lies in another patch in every image: nothing is then averaged or compared patch by patch.
+    /// Whether a token is of a different patch in every image: nothing is then averaged or compared patch by patch.
     is_shuffled: bool,
     asked: Arc<EvalSet>,
     /// Index in the token cache of every image.

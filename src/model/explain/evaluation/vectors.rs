@@ -17,7 +17,7 @@ use super::Evaluation;
 pub const MAX_BYTES: u64 = 1 << 30;
 
 /// Why shuffled tokens have no vectors, no maps of classes and no regions.
-pub const SHUFFLED: &str = "Its tokens are shuffled, so that a token lies in another patch in every image";
+pub const SHUFFLED: &str = "Its tokens are shuffled: a token is of a different patch in every image";
 
 listed! {
     /// Which value of the tokens a vector holds.
