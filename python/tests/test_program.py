@@ -29,6 +29,8 @@ IN_ITS_FOLDER = '#!/bin/sh\ncd "${0%/*}"\n'
 @pytest.fixture
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that keeps what it was given, files and all, once there is no file `hold` beside it."""
+    if sys.platform == "win32":
+        pytest.skip("the stand-in is a shell script")
     script = tmp_path / "ssmprobe"
     hold = "while [ -e hold ]; do sleep 0.05; done"
     copy = 'for a; do [ ! -f "$a" ] || cp "$a" .; done'
@@ -46,7 +48,6 @@ def ctrl_c() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_the_window_is_given_what_is_in_memory(stand_in: Path) -> None:
     image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     probe = ssmprobe.load_probe(FIXTURES / "heads" / "gap.safetensors")
@@ -87,7 +88,6 @@ class Tensor:
         return self.pixels
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_the_window_is_given_images_of_pillow_and_tensors(stand_in: Path) -> None:
     image = np.random.default_rng(0).integers(0, 256, (5, 7, 3), dtype=np.uint8)
     assert ssmprobe.open(image, Picture(image), Tensor(image), np.str_("b.png")).wait(60) == 0
@@ -98,7 +98,6 @@ def test_the_window_is_given_images_of_pillow_and_tensors(stand_in: Path) -> Non
         ssmprobe.open(Picture(np.zeros((5, 7), "u2"), "I;16"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_a_window_that_nobody_keeps_is_given_what_is_in_memory(stand_in: Path) -> None:
     hold = stand_in.parent / "hold"
     hold.touch()
@@ -111,14 +110,12 @@ def test_a_window_that_nobody_keeps_is_given_what_is_in_memory(stand_in: Path) -
     assert (stand_in.parent / "image-0.png").is_file()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.CaptureFixture[str]) -> None:
     stand_in.write_text("#!/bin/sh\necho 'error: no display' >&2\nexit 1\n")
     assert ssmprobe.open().wait(60) == 1
     assert capsys.readouterr().err == "error: no display\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 @pytest.mark.usefixtures("ctrl_c")
 def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None:
     begun, saved = stand_in.with_name("begun"), stand_in.with_name("saved")
@@ -135,7 +132,6 @@ def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None
     assert saved.exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 @pytest.mark.usefixtures("ctrl_c")
 def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c_too(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
@@ -151,7 +147,6 @@ def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c
     assert capsys.readouterr().err == "", "it was closed, and did not fail"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,7 +166,6 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
         ssmprobe.run("train")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
     saved = stand_in.with_name("saved")
     stand_in.write_text(IN_ITS_FOLDER + "trap 'touch saved; exit 130' TERM\nfor i in 1 2 3 4 5; do sleep 1; done\n")
@@ -189,7 +183,6 @@ def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
     assert saved.exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
     begun, heard = stand_in.with_name("begun"), stand_in.with_name("heard")
     stand_in.write_text(IN_ITS_FOLDER + '[ "$1" = --ends-with-input ] && touch begun\ncat\ntouch heard\n')
@@ -209,13 +202,11 @@ def test_the_program_hears_that_python_was_killed(stand_in: Path) -> None:
     wait_for(heard)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_no_interrupt_of_the_notebook_reaches_the_program_itself(stand_in: Path) -> None:
     stand_in.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c 'import os; print(os.getsid(0) == os.getpid())'\n")
     assert ssmprobe.run("train") == "True\n"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a shell script")
 def test_numbers_are_arguments_as_words_are(stand_in: Path) -> None:
     ssmprobe.run("train", "--epochs", 20, "--lr", 1e-3, "--seeds", np.int64(2))
     said = (stand_in.parent / "said").read_text().splitlines()
