@@ -51,8 +51,7 @@ fn every_array_equals_the_reference() {
     let out = TempDir::new().expect("a folder");
     let mut command = inspect(out.path());
     command.arg("--image").arg(fixture("images")).arg("--probe").arg(fixture("probes")).arg("--save-tokens");
-    let (_, stderr) = succeeds(&mut command);
-    assert!(stderr.contains("3 of 3 images"), "{stderr}");
+    assert_ends(&mut command, 0, &["3 of 3 images"]);
 
     let expected = fs::read(fixture("expected.safetensors")).expect("the fixture");
     let expected = SafeTensors::deserialize(&expected).expect("safetensors");

@@ -2,6 +2,7 @@
 //! training resumes to the same bits.
 #![cfg(unix)]
 
+use crate::run::assert_says;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -96,10 +97,7 @@ fn a_silent_server_does_not_outlive_a_signal() {
     let stderr = stopped(child);
     let patience = Duration::from_secs(2)..Duration::from_secs(30);
     assert!(patience.contains(&took), "it had other than two seconds: {took:?}, {stderr}");
-    assert!(
-        stderr.contains("stopping; interrupt again to quit at once") && stderr.contains("stopped midway"),
-        "{stderr}"
-    );
+    assert_says(stderr, &["stopping; interrupt again to quit at once", "stopped midway"]);
     drop(connection);
 
     // A second signal ends it at once.

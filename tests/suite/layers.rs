@@ -397,8 +397,7 @@ fn the_selection_images_choose_and_all_say_the_same() {
         command
     };
     let table = done(&mut report("rates"));
-    assert!(table.contains(&verdict) && table.contains("linear-bn by layer and learning rate"), "{table}");
-    assert!(table.contains("rates 0.001, 0.01, cosine"), "{table}");
+    assert_says(table, &[&verdict, "linear-bn by layer and learning rate", "rates 0.001, 0.01, cosine"]);
     // A model card has all cells, as it comes with the probes of all.
     let mut push = program();
     let card = done(push.arg("push").arg(desk.path("run")).args(["a/b", "--license", "mit", "--dry-run"]));

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use ssmprobe::model::ops::simd::Level;
 
+use crate::run::assert_says;
 use crate::{backbones, diagnostics, evidence, heads, pooling, routing, skip};
 
 /// Environment variable that sets the level of a child process: all loops of a process use the same.
@@ -27,10 +28,7 @@ fn every_level_gives_what_the_references_say() {
         let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{level:?}: {stdout}{stderr}");
-        assert!(
-            stdout.contains(&format!("all at level {level:?}")) && stdout.contains("1 passed"),
-            "{stdout}"
-        );
+        assert_says(stdout, &[&format!("all at level {level:?}"), "1 passed"]);
     }
 }
 

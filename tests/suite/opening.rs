@@ -17,6 +17,7 @@ use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
 use ssmprobe::model::explain::intervention::Intervention;
 
+use crate::run::assert_says;
 use crate::state::{column, opened, probe, story, trained_on};
 
 /// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
@@ -405,10 +406,7 @@ fn an_evaluation_on_other_tokens_than_in_training_says_so() {
     };
     assert!(said(false).is_empty(), "what is shown is read as it was trained");
     let [said] = &said(true)[..] else { panic!("one warning") };
-    assert!(
-        said.contains("1 probe ") && said.contains("gap-60-best: Trained on tokens after layer 1"),
-        "{said}"
-    );
+    assert_says(said, &["1 probe ", "gap-60-best: Trained on tokens after layer 1"]);
 }
 
 #[test]

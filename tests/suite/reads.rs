@@ -14,6 +14,7 @@ use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::grid::Grid;
 
+use crate::run::assert_says;
 use crate::state::{backbone, opened, probe, probe_asked, trained_on};
 use crate::window::{self, Window};
 
@@ -98,10 +99,7 @@ fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
     let token_spec = TokenSpec { blocks, ..TokenSpec::default() };
     let wide = ProbeInfo { width: 48, ..trained_on("wide", token_spec) };
     let Compatibility::DoesNot(why) = wide.fits(&one) else { panic!("24 channels are not 48") };
-    assert!(
-        why.contains("the last 2 layers, not tokens after the last layer") && why.contains("as it was"),
-        "{why}"
-    );
+    assert_says(why, &["the last 2 layers, not tokens after the last layer", "as it was"]);
     assert!(wide.suits(&one) && !ProbeInfo { width: 72, ..wide.clone() }.suits(&one));
     let options = BackboneOptions { blocks, ..BackboneOptions::default() };
     assert_eq!(wide.wants(), options);

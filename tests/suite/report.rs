@@ -874,10 +874,7 @@ fn runs_without_the_data_of_a_table_are_named() {
     let mut against = program();
     against.arg("report").args(["a", "b"].map(at)).args(["--table", "paired", "--against", "softsort"]);
     let (_, said) = succeeds(&mut against);
-    assert!(
-        said.contains("b: no table `paired`: `softsort`, which others are to be compared with"),
-        "{said}"
-    );
+    assert_says(said, &["b: no table `paired`: `softsort`, which others are to be compared with"]);
 }
 
 #[test]
