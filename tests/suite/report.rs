@@ -115,6 +115,13 @@ fn run(folder: &Path, manifest: Manifest, right: impl Fn(usize, u64) -> usize) -
     run
 }
 
+/// A [`run`] of these heads in a folder of its own.
+fn birds(heads: &[&str], seeds: u64, right: impl Fn(usize, u64) -> usize) -> (TempDir, Run) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = run(folder.path(), manifest("mae", "birds", heads, seeds, Selection::Test), right);
+    (folder, run)
+}
+
 /// Diagnostics of a router; coverage depends on the seed.
 fn measured(seed: f64) -> Vec<Measured> {
     let one = |(at, measure): (usize, &Measure)| Measured {
@@ -544,9 +551,7 @@ fn main_run(folder: &Path) -> Source {
 
 #[test]
 fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
-    let folder = tempfile::tempdir().unwrap();
-    let run =
-        run(folder.path(), manifest("mae", "birds", &["raster", "sinkhorn"], 2, Selection::Test), |_, _| 9);
+    let (folder, run) = birds(&["raster", "sinkhorn"], 2, |_, _| 9);
     evaluate(&run);
     let table = &build("main", &[Source::open(folder.path()).unwrap()])[0];
     let firsts: Vec<&Cell> = table.rows.iter().map(|row| &row.cells[1]).collect();
@@ -648,12 +653,8 @@ fn tables_of_evaluations_say_which_heads_have_fewer_seeds_than_the_run() {
 
 #[test]
 fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
-    let folder = tempfile::tempdir().unwrap();
-    evaluate(&run(
-        folder.path(),
-        manifest("mae", "birds", &["gap", "cls"], 1, Selection::Test),
-        |head, _| 8 + head,
-    ));
+    let (folder, run) = birds(&["gap", "cls"], 1, |head, _| 8 + head);
+    evaluate(&run);
     let tables = build("main", &[Source::open(folder.path()).unwrap()]);
     let names: Vec<&Cell> = tables[0].rows.iter().map(|row| &row.cells[1]).collect();
     let expected =
@@ -771,10 +772,7 @@ fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
 
 #[test]
 fn a_head_that_broke_with_most_seeds_is_not_the_one_that_others_are_compared_with() {
-    let folder = tempfile::tempdir().unwrap();
-    let heads = ["gap", "attention", "raster"];
-    let run =
-        run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Test), |head, _| 10 + 2 * head);
+    let (folder, run) = birds(&["gap", "attention", "raster"], 2, |head, _| 10 + 2 * head);
     run.write_outcome(&broken(run.outcome("raster", 1).unwrap())).unwrap();
     let table = &build("paired", &[Source::open(folder.path()).unwrap()])[0];
     assert!(table.title.starts_with("Paired differences from Attention"), "{}", table.title);
@@ -810,9 +808,7 @@ fn heads_that_cannot_be_paired_are_named() {
 
 #[test]
 fn where_all_heads_but_one_are_unfinished_they_are_named_in_place_of_the_paired_table() {
-    let folder = tempfile::tempdir().unwrap();
-    let heads = manifest("mae", "birds", &["gap", "attention", "sinkhorn"], 1, Selection::Test);
-    run(folder.path(), heads, |_, _| 10);
+    let (folder, _) = birds(&["gap", "attention", "sinkhorn"], 1, |_, _| 10);
     for head in ["gap", "attention"] {
         std::fs::remove_file(folder.path().join(format!("answers/{head}-s0.json"))).unwrap();
     }
@@ -830,15 +826,13 @@ fn where_all_heads_but_one_are_unfinished_they_are_named_in_place_of_the_paired_
     assert!(why.iter().all(|why| said.contains(why)), "{said}");
     assert!(tables.contains("trainings are missing or were stopped (gap, attention)"), "{tables}");
     // Likewise the second of two learned routers.
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), manifest("mae", "birds", &["sinkhorn", "softsort"], 1, Selection::Test), |_, _| 10);
+    let (folder, _) = birds(&["sinkhorn", "softsort"], 1, |_, _| 10);
     std::fs::remove_file(folder.path().join("answers/softsort-s0.json")).unwrap();
     let (_, said) = succeeds(program().arg("report").arg(folder.path()));
     let why = "no table `routing`: it needs two learned routers; not finished: SoftSort (";
     assert!(said.contains(why), "{said}");
     // Of a single head nothing is missing.
-    let folder = tempfile::tempdir().unwrap();
-    run(folder.path(), manifest("mae", "birds", &["sinkhorn"], 1, Selection::Test), |_, _| 10);
+    let (folder, _) = birds(&["sinkhorn"], 1, |_, _| 10);
     let (_, said) = succeeds(program().arg("report").arg(folder.path()));
     assert!(!said.contains("paired"), "{said}");
     // But beside another run it is said that it has none either.
@@ -879,9 +873,7 @@ fn runs_without_the_data_of_a_table_are_named() {
 
 #[test]
 fn the_best_of_several_heads_is_compared_with_all_of_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let heads = manifest("mae", "birds", &["gap", "attention", "raster"], 2, Selection::Test);
-    run(folder.path(), heads, |head, _| [8, 19, 12][head]);
+    let (folder, _) = birds(&["gap", "attention", "raster"], 2, |head, _| [8, 19, 12][head]);
     let table = &build("paired", &[Source::open(folder.path()).unwrap()])[0];
     assert!(table.title.contains("Paired differences from Attention"), "{}", table.title);
     let column =
@@ -1109,9 +1101,7 @@ fn a_sweep_at_several_layers_is_compared_with_gap_at_the_same_layer() {
 
 #[test]
 fn an_unfinished_run_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let heads = ["gap", "sinkhorn"];
-    let run = run(folder.path(), manifest("mae", "birds", &heads, 2, Selection::Test), |_, _| 10);
+    let (folder, run) = birds(&["gap", "sinkhorn"], 2, |_, _| 10);
     std::fs::remove_file(folder.path().join("answers/sinkhorn-s1.json")).unwrap();
     let mut failed = run.outcomes().unwrap().remove(0);
     failed.failure = Some("the loss became NaN in epoch 2".into());
@@ -1146,8 +1136,7 @@ fn a_setting_that_earlier_versions_recorded_for_a_head_without_it_is_not_told() 
 
 #[test]
 fn a_run_whose_test_images_lack_their_classes_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let run = run(folder.path(), manifest("mae", "birds", &["gap"], 1, Selection::Test), |_, _| 10);
+    let (folder, run) = birds(&["gap"], 1, |_, _| 10);
     let mut truth = run.truth().unwrap();
     truth.classes.truncate(2);
     std::fs::write(folder.path().join("answers/truth.json"), serde_json::to_vec(&truth).unwrap()).unwrap();
@@ -1244,9 +1233,8 @@ fn what_was_found_of_another_file_is_left_out() {
 
 #[test]
 fn the_figure_of_settings_has_no_coverage_of_another_file() {
-    let folder = tempfile::tempdir().unwrap();
     let heads = ["sinkhorn[iterations=5]", "sinkhorn[iterations=20]"];
-    let run = run(folder.path(), manifest("mae", "birds", &heads, 1, Selection::Test), |_, _| 10);
+    let (folder, run) = birds(&heads, 1, |_, _| 10);
     let probe = |head: &str| ProbeMetrics {
         head: head.to_owned(),
         seed: 0,
