@@ -2,17 +2,12 @@
 //! dialogs take.
 
 use std::collections::HashSet;
-use std::path::Path;
 
-use eframe::egui::accesskit::Role;
-use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use ssmprobe::app::jobs::ImageId;
+use egui_kittest::kittest::NodeT as _;
 use ssmprobe::app::state::Severity;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::workspace::{SavedImage, Workspace};
+use ssmprobe::app::state::workspace::SavedImage;
 
-use crate::window::Window;
+use crate::window::prelude::*;
 
 /// The label of what has the keyboard focus.
 fn focused(window: &Window) -> Option<String> {

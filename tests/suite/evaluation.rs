@@ -1,50 +1,37 @@
 //! Evaluations of probes on a dataset, against explanations image by image, and every state of the panes that show them.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use eframe::egui;
-use egui_kittest::kittest::Queryable as _;
 use indexmap::IndexMap;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit};
-use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::removal::RemovalRequest;
 use ssmprobe::app::jobs::stability;
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainSettings,
-    Fetch, Files, ImageId, JobId, ProbeId, Request, Unit,
-};
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Scope, Sort, State, Status};
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::{BackboneId, DatasetId, Explain, Unit};
+use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Scope, Sort, Status};
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, Evaluation, OTHER, OWN};
-use ssmprobe::model::explain::intervention::Intervention;
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, OTHER, OWN};
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::head::scan::dynamic_order;
 use ssmprobe::model::probe::head::{Config, Dims};
-use ssmprobe::model::trace::{Found, OrderTest, Routing, Trace};
+use ssmprobe::model::trace::{Found, OrderTest, Routing};
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, OVERVIEWS};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
-use tempfile::TempDir;
 
-use crate::close::assert_close;
 use crate::heads::untrained;
 use crate::pictures::{painted, small};
 use crate::run::{assert_ends, done, fixture, program, root};
 use crate::similarity;
 use crate::state;
-use crate::window::{self, Window};
+use crate::window;
+use crate::window::prelude::*;
 use crate::worker::{DRAWS, Desk, end, explanation, look, look_at, seen};
 
 /// Two classes of the fixture's probes, and one that they do not know.

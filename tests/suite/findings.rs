@@ -1,27 +1,15 @@
 //! Findings: kept, searched, shown again, undone, and shared as a page or as figures.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use eframe::egui::accesskit::Role;
-use eframe::egui::{Key, Modifiers, vec2};
-use egui_kittest::kittest::Queryable as _;
-use serde_json::json;
-use ssmprobe::app::jobs::info::ProbeInfo;
-use ssmprobe::app::jobs::{
-    Cancel, ClassChoice, Compute, Event, Explain, ExplainResult, ExplainSettings, JobId, Progress, Request,
-};
+use eframe::egui::vec2;
+use ssmprobe::app::jobs::{Cancel, Explain, ExplainResult, Progress};
 use ssmprobe::app::report::findings;
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::settings::{Settings, ThemeChoice};
+use ssmprobe::app::state::settings::ThemeChoice;
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
-use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, State, Status, Views};
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, Status, Views};
 use ssmprobe::app::window::opener::Opener;
-use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::{Attribution, Prediction, Trace};
+use ssmprobe::model::trace::{Attribution, Prediction};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
 
@@ -31,7 +19,8 @@ use crate::pictures::screen::{SMOOTHED, blocks};
 use crate::run::{done, entries, root};
 use crate::state::{column, does, probe, story};
 use crate::traces;
-use crate::window::{Window, succeed};
+use crate::window::prelude::*;
+use crate::window::succeed;
 
 /// Keeps what is shown as a finding with this note.
 fn keep(state: &mut State, note: &str) -> FindingId {

@@ -1,21 +1,15 @@
 //! The gallery and the library: the contact sheet, sections that fold and resize, keyboard focus, texts for a screen reader.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-
-use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
+use egui_kittest::kittest::{By, NodeT as _};
 use ssmprobe::app::jobs::evaluate::EvalAnswer;
-use ssmprobe::app::jobs::{Compute, Event, Files, JobId, Request};
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::{GalleryFilter, Outcome, Sort, State};
-use ssmprobe::app::user_error::UserError;
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, Evaluation};
+use ssmprobe::app::state::{GalleryFilter, Outcome, Sort};
+use ssmprobe::model::explain::evaluation::CONFIDENCE;
 
 use crate::evaluation::{evaluated_as, evaluation, part, with_part};
 use crate::pictures::painted;
 use crate::state;
-use crate::window::{self, Window};
+use crate::window;
+use crate::window::prelude::*;
 
 /// The contact sheet's request among these: its job, and the column and image of every item.
 fn sheet(requests: &[Request]) -> Option<(JobId, Vec<(u64, String)>)> {

@@ -1,25 +1,15 @@
 //! Orders by hand give what a head with that scan gives, also by the cached reader; order files in training, CLI and window.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use eframe::egui::{self, Key, Modifiers, accesskit::Role};
-use egui_kittest::kittest::{By, Queryable as _};
+use egui_kittest::kittest::By;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::{Value, json};
-use ssmprobe::app::jobs::{
-    ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem, ExplainResult, Request,
-};
-use ssmprobe::app::state::command::{Action, Command, Effect};
-use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::state::{ColumnState, RevealTarget, State};
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::{Explain, ExplainItem, ExplainResult};
+use ssmprobe::app::state::command::Effect;
+use ssmprobe::app::state::{ColumnState, RevealTarget};
 use ssmprobe::model::explain::by_hand::HandOrderReader;
-use ssmprobe::model::explain::intervention::{Intervention, permutation};
+use ssmprobe::model::explain::intervention::permutation;
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::{Question, explain, explain_by_hand};
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Array;
 use ssmprobe::model::order_file;
@@ -27,13 +17,13 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, Sharing};
 use ssmprobe::model::stats::normal;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{Found, OrderContrast, OrderTest, Picture, Routing, Trace};
+use ssmprobe::model::trace::{Found, OrderContrast, OrderTest, Routing};
 
-use crate::close::assert_close;
 use crate::heads::{logits_of, untrained};
 use crate::run::{self, fixture};
 use crate::state;
-use crate::window::{self, Window};
+use crate::window;
+use crate::window::prelude::*;
 
 const DIMS: Dims = Dims { width: 12, grid: Grid::new(4, 6), classes: 5 };
 const N: usize = DIMS.grid.len();

@@ -2,23 +2,18 @@
 //! dataset, a missing path. Tests of the state alone.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use serde_json::Value;
 use ssmprobe::app::jobs::evaluate::EvalSplit;
-use ssmprobe::app::jobs::info::{Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::{Compute, DatasetId, Event, Files, ImageId, PathKind, ProbeId, Request};
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::settings::{Recent, Settings};
-use ssmprobe::app::state::{Column, GalleryFilter, RevealTarget, Scope, Severity, State};
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::info::Compatibility;
+use ssmprobe::app::jobs::{DatasetId, PathKind};
+use ssmprobe::app::state::settings::Recent;
+use ssmprobe::app::state::{Column, GalleryFilter, RevealTarget, Scope, Severity};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
-use ssmprobe::model::explain::intervention::Intervention;
 
 use crate::run::assert_says;
 use crate::state::{column, opened, probe, story, trained_on};
+use crate::window::prelude::*;
 
 /// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {

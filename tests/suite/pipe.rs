@@ -4,15 +4,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::mem::discriminant;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::{Args, Command, FromArgMatches};
 use half::f16;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use ssmprobe::app::jobs::detached::PrintedLine;
 use ssmprobe::app::jobs::evaluate::{EvalAnswer, EvalProbe, EvalRequest, EvalSplit, verb as eval};
 use ssmprobe::app::jobs::folder::{Folder, FolderEntry};
@@ -27,24 +24,19 @@ use ssmprobe::app::jobs::tasks::{PlannedStage, TaskPhase, TaskStatus, Tasks};
 use ssmprobe::app::jobs::train::{Estimate, TrainSettings};
 use ssmprobe::app::jobs::train_event::{TrainDelta, TrainEvent};
 use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainItem,
-    ExplainResult, ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request,
-    TrainCommand, Unit, extract, inspect,
+    BackboneId, DatasetId, Explain, ExplainItem, ExplainResult, PathKind, Progress, TrainCommand, Unit,
+    extract, inspect,
 };
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
-use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{self, ImageSource, Split};
 use ssmprobe::model::device::Found;
 use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use ssmprobe::model::explain::evaluation::vectors::TokenVectors;
-use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Mode, RemovalSpec};
 use ssmprobe::model::explain::stability::{Group, Stability};
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::io::Format;
-use ssmprobe::model::trace::Picture;
 use ssmprobe::model::train::run::{ProbeCheckpoint, StepLosses};
 
 use crate::evaluation;
@@ -52,6 +44,7 @@ use crate::pictures::small;
 use crate::run::root;
 use crate::state::{backbone, probe, trace};
 use crate::training_window::{metric, preflight, snapshot};
+use crate::window::prelude::*;
 
 const JOB: JobId = JobId(7);
 

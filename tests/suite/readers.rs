@@ -4,18 +4,13 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ssmprobe::app::demo;
 use ssmprobe::app::jobs::evaluate::answer_file;
-use ssmprobe::app::jobs::{Event, Request, history};
+use ssmprobe::app::jobs::history;
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::submit::Plan;
 use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
@@ -27,17 +22,14 @@ use ssmprobe::model::data::image::Photo;
 use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
-use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::answer::Answer;
 use ssmprobe::model::explain::evaluation::similarity::Similarity;
 use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::explain::removal::Removal;
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::order_file;
 use ssmprobe::model::probe::original::{self, HEAD_PROJECTS};
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
@@ -48,6 +40,7 @@ use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, export};
 
 use crate::pictures::draw_column;
+use crate::window::prelude::*;
 
 /// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
 macro_rules! cache {

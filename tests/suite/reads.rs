@@ -1,22 +1,15 @@
 //! Images are read as the shown probes were trained; a probe that differs says so, and the window offers to correct it.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 
-use eframe::egui::accesskit::Role;
-use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
-use ssmprobe::app::jobs::{BackboneOptions, Event, Fetch, ProbeId, Request};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility};
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
-use ssmprobe::model::grid::Grid;
 
 use crate::run::assert_says;
 use crate::state::{backbone, opened, probe, probe_asked, trained_on};
-use crate::window::{self, Window};
+use crate::window;
+use crate::window::prelude::*;
 
 const DEEP: BackboneOptions =
     BackboneOptions { layer: Some(1), blocks: None, pixels: Some(224), mae_order: MaeOrder::Kept };

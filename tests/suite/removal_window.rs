@@ -1,29 +1,16 @@
 //! Removal curves by the worker and in the window: requests, answers, and the pane in every state.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use eframe::egui::{self, Role};
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::engine::{BackboneSpec, Engine};
 use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::removal::{self, RemovalAnswer, RemovalRequest};
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, Cancel, ClassChoice, Compute, Event, JobError, JobId, ProbeId, Reporter,
-    Request, Unit,
-};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::{BackboneId, Cancel, JobError, Reporter, Unit};
 use ssmprobe::app::worker::WorkerEnv;
-use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{Mode, Removal, RemovalSpec};
 
-use crate::close::assert_close;
 use crate::pictures::{painted, small};
 use crate::run::fixture;
 use crate::state;
-use crate::window::Window;
+use crate::window::prelude::*;
 use crate::worker::Desk;
 
 #[test]

@@ -1,20 +1,14 @@
 //! Similar images: numbers against scipy and scikit-learn (`tests/reference/similarity.py`), flipped copies that find
 //! their originals, the vectors that an evaluation keeps, and the gallery and the map in the window.
 
-use eframe::egui;
 use half::f16;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
-use ssmprobe::app::jobs::{ColumnId, Compute, Event, ImageId, Request};
-use ssmprobe::app::state::command::{Action, Command, Effect};
-use ssmprobe::app::state::{Scope, Sort, State};
-use ssmprobe::app::user_error::UserError;
-use ssmprobe::model::explain::evaluation::Evaluation;
+use ssmprobe::app::state::command::Effect;
+use ssmprobe::app::state::{Scope, Sort};
 use ssmprobe::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, TokenVectors, VectorKind, keep_latest};
 use ssmprobe::model::explain::{evidence, readout};
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims};
 use ssmprobe::model::probe::head_output::{Form, HeadOutput, Order};
@@ -26,12 +20,11 @@ use ssmprobe::viz::figures::dataset::{Choice, ColorBy};
 use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::Plot;
 
-use crate::close::assert_close;
 use crate::evaluation::{evaluated, open_evaluated, opened, part};
 use crate::heads::untrained;
 use crate::pictures::small;
 use crate::run::{self, done};
-use crate::window::Window;
+use crate::window::prelude::*;
 
 fn half(values: impl IntoIterator<Item = f64>) -> TokenVectors {
     TokenVectors::new(values.into_iter().map(f16::from_f64).collect())

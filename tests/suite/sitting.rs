@@ -1,18 +1,13 @@
 //! A window on the real worker, operated by its labels as with a screen reader.
 
 use std::fs;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use eframe::egui;
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
-use serde_json::{Value, json};
 use ssmprobe::app::App;
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
 use ssmprobe::app::worker::{Worker, WorkerEnv};
-use tempfile::TempDir;
+
+use crate::window::prelude::*;
 
 const PATIENCE: Duration = Duration::from_mins(5);
 

@@ -2,36 +2,27 @@
 //! worker. No thread, no window, no weights.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
-use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
+use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, DatasetId, Event, Explain, ExplainResult,
-    ExplainSettings, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Progress, Request, Unit,
-};
-use ssmprobe::app::state::command::{Action, Command, Effect};
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, SavedProbe, Workspace};
+use ssmprobe::app::jobs::{BackboneId, DatasetId, Explain, ExplainResult, PathKind, Progress, Unit};
+use ssmprobe::app::state::command::Effect;
+use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, SavedProbe};
 use ssmprobe::app::state::{
-    ColumnState, Finding, GalleryFilter, Image, Overlay, Phase, Selection, SheetView, State, Status,
+    ColumnState, Finding, GalleryFilter, Image, Overlay, Phase, Selection, SheetView, Status,
 };
-use ssmprobe::app::user_error::UserError;
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
-use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::Config;
-use ssmprobe::model::trace::{Picture, Prediction, Trace};
+use ssmprobe::model::trace::Prediction;
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::hover::Hover;
-use tempfile::TempDir;
+
+use crate::window::prelude::*;
 
 pub(super) fn backbone(id: &str, width: usize, grid: Grid) -> BackboneInfo {
     BackboneInfo {

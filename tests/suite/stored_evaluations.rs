@@ -1,30 +1,21 @@
 //! Stored evaluations: read again without being computed, and only where all that decides their numbers is the same.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
-use std::time::{Duration, SystemTime};
+use std::sync::LazyLock;
+use std::time::SystemTime;
 
-use serde_json::Value;
 use ssmprobe::app::jobs::evaluate::stored::clear;
 use ssmprobe::app::jobs::evaluate::{EvalProbe, EvalRequest, EvalSplit};
 use ssmprobe::app::jobs::regions::RegionSource;
-use ssmprobe::app::jobs::{Compute, Event, ExplainSettings, JobId, ProbeId, Request};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::worker::WorkerEnv;
-use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::vectors::{KeptVectors, VectorKind};
-use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::{data, device};
-use tempfile::TempDir;
 
 use crate::evaluation::{answers, dataset, open_dataset_with, subject};
 use crate::run::{entries, fixture};
+use crate::window::prelude::*;
 use crate::worker::{DRAWS, Desk, settle};
 
 /// Whether anything was extracted or evaluated.

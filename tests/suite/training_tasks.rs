@@ -1,22 +1,15 @@
 //! Where a training is computed, and trainings submitted as tasks, in the training pane: events are made by hand.
 
-use std::sync::Arc;
-
-use eframe::egui::Role;
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
 };
 use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::train_event::TrainEvent;
-use ssmprobe::app::jobs::{Event, Fetch, Request};
 use ssmprobe::app::state::Phase;
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::user_error::UserError;
 
 use crate::training_window::{Pane, metric, preflight, snapshot};
+use crate::window::prelude::*;
 
 /// A pane with a planned training, on a machine with or without Slurm.
 fn planned(slurm: bool) -> Pane {

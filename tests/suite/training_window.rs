@@ -1,30 +1,24 @@
 //! The training pane in all its states, and files dropped on the window or images copied from it:
 //! events are made by hand, with no worker.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use eframe::egui::accesskit::Role;
-use eframe::egui::{self, Key, Modifiers};
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
+use egui_kittest::kittest::NodeT as _;
+use ssmprobe::app::jobs::Unit;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::history::{About, Failure, Steps};
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use ssmprobe::app::jobs::train_event::{TrainDelta, TrainEvent};
-use ssmprobe::app::jobs::{BackboneOptions, Compute, Event, Fetch, Files, JobId, Request, Unit};
 use ssmprobe::app::state::Phase;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::user_error::UserError;
-use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::head::{Dims, Group, HEADS};
 use ssmprobe::model::train::Epoch;
 use ssmprobe::model::train::run::{Metric, Selection};
 
 use crate::pictures::painted;
 use crate::state::progress;
-use crate::window::{Window, backbone};
+use crate::window::backbone;
+use crate::window::prelude::*;
 
 pub fn filled() -> TrainSettings {
     TrainSettings {

@@ -1,23 +1,16 @@
 //! Use of the window: a probe that is clicked and one that is compared, several at once, the palette after an
 //! empty search, files that do not open, help and tour, and the session that is restored.
 
-use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
-
 use eframe::egui::accesskit::Toggled;
-use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use ssmprobe::app::jobs::info::ProbeInfo;
-use ssmprobe::app::jobs::{ClassChoice, Compute, Event, Fetch, JobId, ProbeId, Request};
-use ssmprobe::app::state::command::Command;
+use egui_kittest::kittest::NodeT as _;
 use ssmprobe::app::state::connection::Host;
-use ssmprobe::app::state::workspace::{SavedProbe, Workspace};
+use ssmprobe::app::state::workspace::SavedProbe;
 use ssmprobe::app::state::{ActiveRun, Finding, Severity, Status};
 
 use crate::pictures::painted;
 use crate::run::assert_says;
-use crate::window::{Window, succeed};
+use crate::window::prelude::*;
+use crate::window::succeed;
 
 impl Window {
     fn probe(&self, name: &str) -> ProbeId {

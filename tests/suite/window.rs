@@ -4,30 +4,52 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use eframe::egui::accesskit::Role;
-use eframe::egui::{self, Key, Modifiers};
 use egui_kittest::Harness;
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::App;
-use ssmprobe::app::jobs::info::{BackboneInfo, ProbeInfo};
+use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity;
-use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Fetch, Files, Request, Unit};
+use ssmprobe::app::jobs::{ExplainResult, Unit};
 use ssmprobe::app::remote::AnyWorker;
-use ssmprobe::app::state::command::{Action, Command};
-use ssmprobe::app::state::{ColumnState, RevealTarget, State};
-use ssmprobe::app::user_error::{ON_CPU, UserError};
-use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::{Picture, Trace};
+use ssmprobe::app::state::{ColumnState, RevealTarget};
+use ssmprobe::app::user_error::ON_CPU;
 use ssmprobe::viz::{FIGURES, shared};
 
+use self::prelude::*;
 use crate::run::{done, program};
 use crate::{state, traces};
+
+/// What most tests of the window import.
+pub mod prelude {
+    pub use std::path::{Path, PathBuf};
+    pub use std::sync::Arc;
+    pub use std::time::Duration;
+
+    pub use eframe::egui::{self, Key, Modifiers, Role};
+    pub use egui_kittest::kittest::Queryable as _;
+    pub use serde_json::{Value, json};
+    pub use ssmprobe::app::jobs::info::ProbeInfo;
+    pub use ssmprobe::app::jobs::{
+        BackboneOptions, ClassChoice, ColumnId, Compute, Event, ExplainSettings, Fetch, Files, ImageId,
+        JobId, ProbeId, Request,
+    };
+    pub use ssmprobe::app::state::State;
+    pub use ssmprobe::app::state::command::{Action, Command};
+    pub use ssmprobe::app::state::settings::Settings;
+    pub use ssmprobe::app::state::workspace::Workspace;
+    pub use ssmprobe::app::user_error::UserError;
+    pub use ssmprobe::model::explain::evaluation::Evaluation;
+    pub use ssmprobe::model::explain::intervention::Intervention;
+    pub use ssmprobe::model::grid::Grid;
+    pub use ssmprobe::model::trace::{Picture, Trace};
+    pub use tempfile::TempDir;
+
+    pub use super::Window;
+    pub use crate::close::assert_close;
+}
 
 /// The requests that a window sent, and the events that it is still to receive.
 #[derive(Default)]

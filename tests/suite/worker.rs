@@ -3,32 +3,22 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ssmprobe::app::jobs::regions::RegionSource;
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem,
-    ExplainSettings, Fetch, ImageId, JobId, ProbeId, Request,
-};
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::{ColumnState, State, Status};
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::{BackboneId, Explain, ExplainItem};
+use ssmprobe::app::state::{ColumnState, Status};
 use ssmprobe::app::worker::{Worker, WorkerEnv};
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::data::ImageSource;
 use ssmprobe::model::device;
-use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::trace::{Attribution, Picture, Routing, Trace};
-use tempfile::TempDir;
+use ssmprobe::model::trace::{Attribution, Picture, Routing};
 
-use crate::close::assert_close;
 use crate::run::{self, fixture, probes};
 use crate::training_worker::stability_request;
+use crate::window::prelude::*;
 
 /// Longer than any job here takes, also on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);

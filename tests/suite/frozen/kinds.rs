@@ -2,30 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use eframe::egui::accesskit::Role;
-use serde_json::json;
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
-};
+use ssmprobe::app::jobs::{BackboneId, DatasetId};
 use ssmprobe::app::report::{FORMATS, TABLES};
-use ssmprobe::app::state::settings::{Recent, Settings, ThemeChoice};
-use ssmprobe::app::state::workspace::{
-    SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe, Workspace,
-};
-use ssmprobe::app::state::{Selection, State, Views};
+use ssmprobe::app::state::settings::{Recent, ThemeChoice};
+use ssmprobe::app::state::workspace::{SavedBackbone, SavedColumn, SavedDataset, SavedImage, SavedProbe};
+use ssmprobe::app::state::{Selection, Views};
 use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::preprocess::augment::Augmentation;
-use ssmprobe::model::explain::evaluation::Evaluation;
-use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Removal;
 use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
-use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::protocol::Protocol;
 use ssmprobe::viz::draw::colormap;
 use ssmprobe::viz::figures::dataset::{Choice, MapOf};
@@ -33,7 +23,7 @@ use ssmprobe::viz::{Info, Options, Rows, figures};
 
 use super::compare::Slack;
 use super::{FREEZE, frozen, step, walk};
-use crate::window::Window;
+use crate::window::prelude::*;
 
 /// A workspace with a value other than the default in every field that the frozen file has.
 fn workspace(desk: &Path) -> Workspace {

@@ -2,19 +2,12 @@
 //! workspaces that name their host, and hosts that do not answer.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::Arc;
 
-use eframe::egui::{self, Key, Modifiers, Role};
-use egui_kittest::kittest::Queryable as _;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::remote::hello::PROTOCOL;
-use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::connection::{Connection, Host};
 use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
-use ssmprobe::model::explain::evaluation::Evaluation;
-use ssmprobe::model::trace::Trace;
 
 use super::errors::greeting;
 use super::sshd::Sshd;
@@ -25,6 +18,7 @@ use crate::faults::{child, is_child};
 use crate::run::Desk;
 use crate::sitting::Sitting;
 use crate::training_window::File;
+use crate::window::prelude::*;
 
 impl Sitting {
     /// A window that is connected to a worker process, and the file with the worker's process id.

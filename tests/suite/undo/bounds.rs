@@ -1,15 +1,9 @@
 //! Which traces the steps keep alive, and how long they take with a large library.
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
-use ssmprobe::app::jobs::{Event, ImageId};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::settings::Settings;
-
 use crate::state::{column, story};
+use crate::window::prelude::*;
 
 #[test]
 fn the_latest_step_alone_keeps_traces_alive() {

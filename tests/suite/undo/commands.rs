@@ -1,29 +1,24 @@
 //! Every command of the user, once: what it does to the steps of Undo, and how to make one for a state. A command that is
 //! missing here does not compile.
 
-use std::path::PathBuf;
-
-use serde_json::json;
+use ssmprobe::app::jobs::BackboneId;
+use ssmprobe::app::jobs::DatasetId;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::{BackboneId, ProbeId};
-use ssmprobe::app::jobs::{
-    BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId,
-};
-use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme};
 use ssmprobe::app::state::{
-    Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, SheetView, State,
+    Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, SheetView,
 };
 use ssmprobe::model::data::Split;
-use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::viz::draw::hover::Hover;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
+
+use crate::window::prelude::*;
 
 /// What a command does to the steps of Undo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,16 +8,11 @@ mod worker;
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use ssmprobe::app::jobs::{BackboneOptions, Event, JobId};
-use ssmprobe::app::state::State;
-use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::settings::Settings;
-use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::app::user_error::UserError;
 
 use self::commands::{Class, Kind};
 use self::plain::Plain;
 use self::worker::Worker;
+use crate::window::prelude::*;
 
 /// Steps that can be undone, as the window promises.
 const KEPT: usize = 64;

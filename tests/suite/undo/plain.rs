@@ -1,16 +1,12 @@
 //! Everything of the window's state that a step can change, as values that compare.
 
-use std::path::PathBuf;
-
-use serde_json::Value;
-use ssmprobe::app::jobs::{
-    BackboneId, BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, ProbeId,
-};
+use ssmprobe::app::jobs::{BackboneId, DatasetId};
 use ssmprobe::app::state::settings::ThemeChoice;
-use ssmprobe::app::state::{Finding, FindingId, GalleryFilter, Image, State, Views};
+use ssmprobe::app::state::{Finding, FindingId, GalleryFilter, Image, Views};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::{ImageSource, Split};
-use ssmprobe::model::explain::intervention::Intervention;
+
+use crate::window::prelude::*;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plain {

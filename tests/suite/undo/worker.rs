@@ -1,29 +1,19 @@
 //! A worker that computes nothing: it answers every request with events that the real one may send, one at a time.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use ssmprobe::app::jobs::folder::Folder;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
-use ssmprobe::app::jobs::info::ProbeInfo;
 use ssmprobe::app::jobs::tasks::PlannedStage;
 use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::train_event::TrainEvent;
-use ssmprobe::app::jobs::{
-    BackboneOptions, Compute, Event, ExplainResult, Fetch, Files, JobId, PathKind, Request, evaluate,
-    similarity, stability,
-};
-use ssmprobe::app::state::State;
-use ssmprobe::app::user_error::UserError;
+use ssmprobe::app::jobs::{ExplainResult, PathKind, evaluate, similarity, stability};
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
 use ssmprobe::model::data::{Dataset, Sample, Source, Split};
-use ssmprobe::model::explain::evaluation::Evaluation;
-use ssmprobe::model::grid::Grid;
-use ssmprobe::model::trace::Picture;
 
 use crate::state::{opened, probe, trace};
 use crate::training_window;
+use crate::window::prelude::*;
 
 /// The events that it is still to deliver, in order.
 #[derive(Default)]
