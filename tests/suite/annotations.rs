@@ -1,8 +1,5 @@
 //! Annotated regions in every layout: the patches they cover, errors, and the real annotations of CUB and Stanford Cars.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use ssmprobe::app::process_memory;
 use ssmprobe::model::annotations::{Annotations, RegionSet};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
@@ -10,12 +7,11 @@ use ssmprobe::model::data::image::{Photo, dimensions};
 use ssmprobe::model::data::{self, Source};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::regions::{Region, Regions, members};
-use tempfile::TempDir;
 
 use crate::close::assert_close;
 use crate::faults;
 use crate::real;
-use crate::run::{assert_says, root};
+use crate::run::prelude::*;
 
 /// Four by four patches of 8 pixels.
 const GRID: Grid = Grid::new(4, 4);

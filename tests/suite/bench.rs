@@ -1,11 +1,8 @@
 //! `ssmprobe bench` from the command line, in tiny sizes: names, units and signs of its figures are checked, not times.
 
 use std::collections::HashMap;
-use std::process::Command;
 
-use serde_json::Value;
-
-use crate::run::{assert_ends, done, program, root};
+use crate::run::prelude::*;
 
 const TINY: &[&str] =
     &["--batch", "2", "--tokens", "6", "--width", "24", "--classes", "3", "--rounds", "2", "--device", "cpu"];

@@ -1,10 +1,6 @@
 //! `ssmprobe devices` from the command line.
 
-use std::process::Command;
-
-use serde_json::Value;
-
-use crate::run::{done, program};
+use crate::run::prelude::*;
 
 fn devices(arguments: &[&str]) -> Command {
     let mut command = program();

@@ -1,10 +1,7 @@
 //! `ssmprobe doctor`: the lines of its report, and the names and secrets that must not be in it.
 
-use std::fs;
-use std::path::Path;
-
 use crate::hub::{Server, usual_hub};
-use crate::run::{done, program};
+use crate::run::prelude::*;
 
 /// The report of user alice with this home folder, a token for the Hub at `endpoint`, and these arguments.
 fn page(home: &Path, endpoint: &str, arguments: &[&str]) -> String {

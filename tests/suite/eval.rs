@@ -1,11 +1,7 @@
 //! `ssmprobe sweep`, `eval` and `report` from the command line, on drawn scenes with their masks and a tiny backbone.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
 use ssmprobe::app::format::shell_word;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::explain::evaluation::Evaluation;
@@ -13,12 +9,10 @@ use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::order_file;
 use ssmprobe::model::probe::Probe;
-use tempfile::TempDir;
 
 use crate::close::assert_close;
-use crate::run::{
-    assert_ends, backbone, column, done, entries, inspect, json, lines, program, root, run, succeeds,
-};
+use crate::run::prelude::*;
+use crate::run::{column, inspect};
 
 const TRAIN: u64 = 24;
 const VAL: u64 = 12;

@@ -1,13 +1,10 @@
 //! `ssmprobe figures`: files drawn from stored traces, runs, removal curves and fixed scans.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
-
 use ssmprobe::model::train::run::{Run, Selection, Truth};
 
 use crate::close::assert_close;
 use crate::pictures::small;
-use crate::run::{assert_ends, done, program, succeeds};
+use crate::run::prelude::*;
 use crate::{report, traces};
 
 fn figures(folder: &Path, arguments: &[&str]) -> Command {

@@ -2,15 +2,12 @@
 //! second and within the memory of any small file. `tests/reference/hostile.py` writes `tests/fixtures/hostile`.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use ssmprobe::model::data::open;
 
-use crate::run::root;
+use crate::run::prelude::*;
 
 /// Peak memory that a run may use, in kB.
 const MAX_MEMORY: u64 = 200_000;

@@ -1,15 +1,11 @@
 //! `ssmprobe report --html`: the content of the page. Its behaviour in a browser is tested by `scripts/test-all browser`.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::Read as _;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use ssmprobe::app::report::Source;
 use ssmprobe::app::report::html::{FIGURES, Page, Part, choose};
@@ -18,7 +14,8 @@ use ssmprobe::app::state::share::TrueClass;
 use ssmprobe::model::trace::{Picture, Prediction, Trace};
 use ssmprobe::model::train::run::Outcome;
 
-use crate::run::{self, assert_ends, done, program, root};
+use crate::run;
+use crate::run::prelude::*;
 use crate::{frozen, traces};
 
 pub(super) fn ssmprobe(folder: &Path, arguments: &[&str]) -> Command {

@@ -2,22 +2,17 @@
 //! (`tests/reference/inspect_verb.py`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use ndarray::ArrayD;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use serde_json::Value;
 use ssmprobe::model::explain::removal::{Mode, Removal};
 use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::probe::Probe;
-use tempfile::TempDir;
 
-use crate::faults::tree;
 use crate::npz;
-use crate::run::{self, assert_ends, column, done, fixture, json, lines, probes, program, run, succeeds};
+use crate::run::prelude::*;
+use crate::run::{self, column, probes};
 
 /// Image files of the fixture and what their results are called: two have the same stem.
 const IMAGES: [(&str, &str); 3] = [("one.png", "one"), ("sub/one.png", "one-2"), ("sub/two.png", "two")];

@@ -2,16 +2,12 @@
 //! training resumes to the same bits.
 #![cfg(unix)]
 
-use crate::run::assert_says;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
 
-use super::faults::tree;
-use super::run::{Desk, fixture, inspect, program, with_hub};
+use super::run::{inspect, with_hub};
+use crate::run::prelude::*;
 
 pub fn start(command: &mut Command) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts")

@@ -2,12 +2,8 @@
 //! run of its own, resumption, division into tasks, and the choice by the selection images.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::process::Command;
 
-use serde_json::Value;
 use ssmprobe::app::jobs::extract::{self, ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use ssmprobe::app::report::Source;
@@ -19,8 +15,8 @@ use ssmprobe::model::device;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
-use crate::faults::tree;
-use crate::run::{Desk, assert_ends, assert_says, backbone, done, files, json, lines, program, succeeds};
+use crate::run::files;
+use crate::run::prelude::*;
 
 const LAYERS: [Layer; 2] = [Layer(Some(1)), Layer(None)];
 const RATES: [f64; 2] = [1e-3, 1e-2];

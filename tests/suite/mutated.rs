@@ -8,13 +8,10 @@
 //! (`scripts/fuzz`), is left in the target folder.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
-use std::time::Duration;
 
 use flate2::Crc;
 use rand::seq::IndexedRandom;
@@ -23,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::app::{process_memory, processor_time};
 
 use crate::readers::{READERS, Reader};
-use crate::run::{entries, root};
+use crate::run::prelude::*;
 
 /// Environment variable that names the reader to its child process.
 const READER: &str = "SSMPROBE_TEST_READER";

@@ -2,13 +2,7 @@
 //! `docs/speed`, tables of runs what `report` prints of `docs/runs`, tables of scale what `scripts/scale` prints,
 //! the page of the bundled demo its `demo.json`; in other tables, columns of differences are recomputed.
 
-use std::fs;
-use std::process::Command;
-
-use serde_json::Value;
-
-use crate::run::{done, program, root};
-use crate::skip;
+use crate::run::prelude::*;
 
 fn text(name: &str) -> String {
     fs::read_to_string(root().join(name)).expect(name)

@@ -1,16 +1,10 @@
 //! The tokens a probe was trained on: recorded in its file, read from it, and never mistaken for
 //! others; and training without a token cache.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 use ssmprobe::model::probe::Probe;
 
-use crate::faults::tree;
-use crate::run::{Desk, assert_ends, backbone, done, files, inspect, lines, program, succeeds, tables};
+use crate::run::prelude::*;
+use crate::run::{files, inspect, tables};
 
 /// A copy of the backbone with one weight changed, in the folder `name`.
 fn other_backbone(desk: &Desk, name: &str) -> PathBuf {

@@ -1,19 +1,13 @@
 //! `ssmprobe pretrain` from the command line: on a few drawn pictures, killed and stopped anywhere, and what it refuses.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde_json::Value;
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::preprocess::Preprocessor;
 use ssmprobe::model::data::image::Photo;
-use tempfile::TempDir;
 
-use crate::faults::{apart, disk_of_killed, leftovers, tree};
-use crate::run::{assert_ends, done, entries, json, lines, program, succeeds};
+use crate::faults::{apart, disk_of_killed, leftovers};
+use crate::run::prelude::*;
 
 /// Two classes, horizontal and vertical stripes, each of 9 training pictures and one test picture of 20 x 16 pixels.
 fn pictures(folder: &Path) -> PathBuf {

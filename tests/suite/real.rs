@@ -1,9 +1,6 @@
 //! Real data, which is too large for the repository: tests that need it are skipped where it is not.
 
-use std::path::PathBuf;
-
-use crate::run::root;
-use crate::skip;
+use crate::run::prelude::*;
 
 /// The path of `name` in the folder of real data; `None`, with a note, without it. A folder named by `SSMPROBE_DATA` must hold it.
 pub fn data(name: &str) -> Option<PathBuf> {

@@ -21,6 +21,24 @@ use crate::close::assert_close;
 use crate::pictures::small;
 use crate::{report, skip};
 
+/// What most tests of the program import.
+pub mod prelude {
+    pub use std::fs;
+    pub use std::path::{Path, PathBuf};
+    pub use std::process::{Command, Stdio};
+    pub use std::time::{Duration, Instant};
+
+    pub use serde_json::Value;
+    pub use tempfile::TempDir;
+
+    pub use super::{
+        Desk, assert_ends, assert_says, backbone, done, entries, fixture, json, lines, program, root, run,
+        succeeds,
+    };
+    pub use crate::faults::tree;
+    pub(crate) use crate::skip;
+}
+
 /// A temporary folder with a dataset of drawn scenes, for caches and runs; its path has a space and a letter beyond ASCII.
 pub struct Desk {
     folder: TempDir,

@@ -1,20 +1,17 @@
 //! Cached tokens that are not what was written: found before the first use, named, and extracted again, no
 //! others with them. A training on them stays the same to the bit.
 
-use crate::run::assert_says;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::Value;
 use ssmprobe::app::cli;
 use ssmprobe::app::jobs::extract::{ExtractError, ExtractOptions, Plan, TokenSettings};
 use ssmprobe::model::data::Dataset;
 use ssmprobe::model::{data, device};
 
 use super::faults;
-use super::run::{Desk, assert_ends, backbone, done, entries, files, json, lines, run, succeeds};
+use super::run::files;
+use crate::run::prelude::*;
 
 /// The only token cache of a desk.
 fn cache(desk: &Desk) -> PathBuf {

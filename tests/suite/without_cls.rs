@@ -1,9 +1,6 @@
 //! A backbone without a CLS token (I-JEPA), through every verb that reads its tokens: heads of patch tokens
 //! train and explain as usual, the CLS head is refused with a list of the others.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use ssmprobe::app::jobs::BackboneOptions;
 use ssmprobe::app::jobs::extract::{ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility, ProbeInfo};
@@ -12,8 +9,7 @@ use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::TokenCache;
 use ssmprobe::model::probe::Probe;
 
-use super::run::{Desk, assert_ends, done, lines, run};
-use crate::run::root;
+use crate::run::prelude::*;
 
 /// A backbone folder laid out as on the Hub: the family's fixture and a preprocessor.
 fn backbone(desk: &Desk) -> PathBuf {

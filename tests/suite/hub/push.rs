@@ -2,21 +2,18 @@
 //! program, from a run to the numbers that others compute from `hf:`.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value, json};
+use serde_json::json;
 use ssmprobe::model::backbone::hub::{Hub, HubError, Progress, PushSpec, Upload};
-use tempfile::TempDir;
 
 use super::server::{Reply, Request, Server};
 use super::{COMMIT, UNREACHABLE, client, proceed, sha256};
-use crate::faults::tree;
-use crate::run::{self, assert_says, fixture};
+use crate::run;
+use crate::run::prelude::*;
 
 /// The state of the stand-in: one repository, the store of large files, and the hashes that were verified.
 #[derive(Default)]

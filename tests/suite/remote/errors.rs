@@ -1,13 +1,9 @@
 //! Messages when the other end of the pipe is not a proper worker: a stand-in for ssh fails as ssh does.
 
-use std::fs;
-use std::path::Path;
-
 use ssmprobe::app::remote::hello::{Hello, PROTOCOL};
-use tempfile::TempDir;
 
 use super::{fixture, inspect, is_alive, read_pid, until, write_script};
-use crate::run::{assert_ends, program, run};
+use crate::run::prelude::*;
 
 /// Runs `inspect --on` with the script `what` as `ssh`; exit code and standard error.
 fn with_ssh(what: &str, place: &str) -> (i32, String) {

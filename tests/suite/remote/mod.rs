@@ -3,21 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, Output};
 
 use ssmprobe::app::jobs::{Event, ImageId, Request};
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
 use ssmprobe::model::data::ImageSource;
-use tempfile::TempDir;
 
-use crate::faults::tree;
 use crate::interrupts::{end, has_temporary, send, signal, start, stopped, until};
-use crate::run::{self, Desk, done, entries, fixture, program, run, succeeds};
+use crate::run;
+use crate::run::prelude::*;
 use crate::submit::write_script;
 
 mod errors;

@@ -1,19 +1,13 @@
 //! The same through a real sshd on this machine, with its own port and keys.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-use tempfile::TempDir;
+use std::process::Child;
 
 use super::{
     children, end, everything, has_temporary, inspect, is_alive, kill, same_elsewhere, signal, start_job,
     until, worker, write_script,
 };
-use crate::faults::tree;
-use crate::run::{Desk, assert_ends, run};
-use crate::skip;
+use crate::run::prelude::*;
 
 /// An sshd, and the files with which a client reaches it and no other.
 pub struct Sshd {

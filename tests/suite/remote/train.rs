@@ -1,17 +1,13 @@
 //! `train --on`: a training as a process of its own, which continues when a client that follows it ends.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr};
 
 use super::sshd::Sshd;
 use super::{children, end, is_alive, kill, signal, start, stopped, until};
-use crate::faults::tree;
 use crate::preload::{hold, library, load, release};
-use crate::run::{
-    Desk, assert_ends, assert_same_training, backbone, done, files, json, program, run, shell, succeeds,
-};
+use crate::run::prelude::*;
+use crate::run::{assert_same_training, files, shell};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 

@@ -2,9 +2,6 @@
 //! undisturbed one.
 
 use std::fmt::Write;
-use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -12,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::cluster::Slurm;
 use super::{assert_same, jobs, process, states};
-use crate::run::{Desk, done};
+use crate::run::prelude::*;
 
 /// The kinds of failures.
 const LOSSES: [&str; 7] = [

@@ -1,17 +1,9 @@
 //! The same on a real Slurm, which these tests start if run by `scripts/test-slurm`: four nodes on loopback, and a
 //! partition whose jobs preempt others.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-use tempfile::TempDir;
-
 use super::{assert_same, jobs, process, states, sweep};
 use crate::interrupts::send;
-use crate::run::{Desk, assert_ends, done, root, succeeds};
-use crate::skip;
+use crate::run::prelude::*;
 
 /// A Slurm that is stopped on drop.
 pub struct Slurm {

@@ -1,12 +1,9 @@
 //! Tasks and runs on a file system without file locks.
 
-use std::fs;
-use std::process::Command;
-
 use super::{assert_same, jobs, process};
 use crate::interrupts::{end, send, signal, start, stopped, until};
 use crate::preload::{hold, library, load, release};
-use crate::run::{Desk, assert_ends, done};
+use crate::run::prelude::*;
 
 #[test]
 fn tasks_run_here_where_there_are_no_locks() {

@@ -3,19 +3,15 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use serde_json::Value;
 use ssmprobe::app::format::shell_path;
 use ssmprobe::model::train::run::Run;
 
-use crate::faults::tree;
 use crate::interrupts::{end, send, signal, start, stopped, until};
 use crate::preload::{hold, library, release};
-use crate::run::{Desk, assert_ends, backbone, done, entries, lines, program, run, succeeds, tables};
+use crate::run::prelude::*;
+use crate::run::tables;
 
 mod chaos;
 mod cluster;

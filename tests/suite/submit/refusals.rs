@@ -1,12 +1,9 @@
 //! What is submitted to Slurm and how refusals are reported, with stand-ins for its commands that record their arguments.
 
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::process::Command;
 
 use super::{assert_same, jobs, states, write_script, write_slurm};
-use crate::run::{Desk, assert_ends, done, program, root, run, succeeds};
+use crate::run::prelude::*;
 
 /// An `sbatch` that accepts everything and numbers the jobs.
 const TAKES: &str = r#"echo "$@" >> "$0.calls"; wc -l < "$0.calls""#;

@@ -4,17 +4,11 @@ mod damage;
 mod headers;
 mod torch;
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use serde_json::Value;
 use ssmprobe::model::backbone::weights::{Weights, WeightsError};
 use ssmprobe::model::io::sha256;
-use tempfile::TempDir;
 
-use crate::run::{assert_says, json, root};
-use headers::safetensors;
+use self::headers::safetensors;
+use crate::run::prelude::*;
 
 fn fixtures() -> PathBuf {
     root().join("tests/fixtures/weights")
