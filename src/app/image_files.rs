@@ -11,7 +11,6 @@ pub fn is_probe(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("safetensors"))
 }
 
-/// The extension of workspace files.
 pub const WORKSPACE_EXTENSION: &str = "ssmprobe";
 
 /// Whether a path has the extension of a workspace.

@@ -299,7 +299,6 @@ impl MainWindow {
         });
     }
 
-    /// Draws the panels of a place.
     fn draw_place(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, place: PanelPlace) {
         for panel in self.panels.0.iter_mut().filter(|panel| panel.place() == place) {
             panel.ui(ui, cx);

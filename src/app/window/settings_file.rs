@@ -10,7 +10,6 @@ use crate::app::state::settings::{Settings, SettingsError};
 /// How long settings must be unchanged before they are written: a dragged slider is written once.
 const SAVE_DELAY: Duration = Duration::from_secs(1);
 
-/// A settings file.
 pub struct SettingsFile {
     path: PathBuf,
     /// What was last read from it or written to it.

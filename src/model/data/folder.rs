@@ -41,7 +41,6 @@ pub(super) const SPLIT_HERE: Layout = Layout {
     splits: "put more into the folders of the classes",
 };
 
-/// The folders of splits in a folder.
 pub(super) fn splits(root: &Path) -> Vec<(Split, PathBuf)> {
     let folders = walk::folders(root).unwrap_or_default();
     folders.into_iter().filter_map(|path| Some((Split::from_word(&walk::name(&path))?, path))).collect()

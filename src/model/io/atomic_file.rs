@@ -76,7 +76,6 @@ pub fn write_folder<E: From<io::Error>>(
     Ok(())
 }
 
-/// The folder a path is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

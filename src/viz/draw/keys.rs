@@ -137,7 +137,6 @@ fn name_room(axis: &Axis) -> f32 {
     if lines > 0.0 { lines * pt::LABEL * 1.2 + 2.0 } else { 0.0 }
 }
 
-/// The axis without its name.
 fn without_name(axis: &Axis) -> Axis {
     Axis { label: String::new(), ..axis.clone() }
 }

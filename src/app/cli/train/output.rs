@@ -12,7 +12,6 @@ use crate::model::train::run::{Metric, Outcome};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
 impl TrainArgs {
-    /// Prints an event of the training.
     pub(super) fn print_event(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
         match event {

@@ -88,9 +88,7 @@ struct Spec<'a> {
     token_spec: TokenSpec,
     /// The device it runs on.
     device: Device,
-    /// The probes.
     probes: Vec<Loaded>,
-    /// The images.
     images: Vec<Source>,
     /// The removal curves to measure, if any.
     causal: Option<RemovalSpec>,

@@ -199,7 +199,6 @@ impl Folder {
         if_there(atomic_file::read(&path, MAX_BYTES)).map_err(RunError::io("read", &path))
     }
 
-    /// The path of the checkpoint.
     pub fn checkpoint_path(&self) -> PathBuf {
         self.0.join("state/checkpoint.safetensors")
     }

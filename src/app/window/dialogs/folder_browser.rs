@@ -205,7 +205,6 @@ impl FolderBrowser {
         step
     }
 
-    /// The row of the last chosen entry.
     fn last_chosen(&self, rows: &[&FolderEntry]) -> Option<usize> {
         let name = self.chosen.last()?;
         rows.iter().position(|entry| entry.name == *name)

@@ -23,7 +23,6 @@ use crate::model::ops::gemm::Matrix;
 use crate::model::ops::pooling::token_batch::TokenBatch;
 use crate::model::ops::simd::{add, add_scaled, dot, sum, vectorised};
 
-/// Tokens of a block.
 const TOKENS_PER_BLOCK: usize = 128;
 /// Parts into which a batch is split; the gradients of each are summed in order at the end.
 const PARTS: usize = 16;
