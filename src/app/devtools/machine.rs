@@ -1,19 +1,13 @@
 //! `ssmprobe bench` without a subject: heads, backbone, look-ups and long sequences on one device.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
-
-use clap::Args;
-
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
 use crate::app::devtools::microbench::{self, GROUPS, NamePatterns, Setup, Sizes, Stopped};
+use crate::app::devtools::prelude::*;
 use crate::app::format;
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
+use crate::app::terminal::interrupt;
 use crate::app::terminal::progress::Display;
-use crate::app::terminal::{interrupt, stdout};
-use crate::app::user_error::Usage;
-use crate::app::value_parser::whole_number;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::probe::head;

@@ -9,17 +9,32 @@ mod soak;
 mod table;
 mod window;
 
-use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use clap::{Args, Subcommand};
-use eframe::egui;
+use clap::Subcommand;
 
+use self::prelude::*;
+use crate::app::demo as bundled;
 use crate::app::state::{ColumnState, State};
 use crate::app::worker::{Worker, WorkerEnv};
-use crate::app::{App, demo as bundled};
+
+/// What most benchmarks import.
+mod prelude {
+    pub(super) use std::path::{Path, PathBuf};
+    pub(super) use std::process::ExitCode;
+    pub(super) use std::time::{Duration, Instant};
+
+    pub(super) use anyhow::{Context as _, bail};
+    pub(super) use burn::tensor::Device;
+    pub(super) use clap::Args;
+    pub(super) use eframe::egui;
+
+    pub(super) use crate::app::App;
+    pub(super) use crate::app::terminal::stdout;
+    pub(super) use crate::app::user_error::Usage;
+    pub(super) use crate::app::value_parser::whole_number;
+    pub(super) use crate::model::io::{atomic_file, temporary};
+}
 
 /// Benchmark this machine: heads, explanations, backbones, the window.
 #[derive(Args)]

@@ -1,25 +1,18 @@
 //! `ssmprobe demo build`: pre-trains two tiny backbones on scenes, trains every head on their
 //! tokens, and writes all of it with some scenes to one folder.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use anyhow::Context;
-use burn::tensor::Device;
-use clap::Args;
 use indicatif::MultiProgress;
 
 use super::{backbones, heads};
 use crate::app::demo::{DemoBackbone, DemoInfo};
+use crate::app::devtools::prelude::*;
 use crate::app::jobs::train::SEEDS;
 use crate::app::paths;
-use crate::app::terminal::stdout;
-use crate::app::user_error::Usage;
-use crate::app::value_parser::{number, whole_number};
+use crate::app::value_parser::number;
 use crate::model::data::scenes;
 use crate::model::data::scenes::folder::Set;
 use crate::model::device;
-use crate::model::io::{atomic_file, if_there};
+use crate::model::io::if_there;
 use crate::model::pretrain::{Objective, Plan, Recipe};
 use crate::model::train::TrainConfig;
 

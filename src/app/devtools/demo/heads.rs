@@ -1,15 +1,13 @@
 //! Training every head on the tokens of one backbone of the demo.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use anyhow::Context;
-use burn::tensor::Device;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 use serde_json::json;
 
 use crate::app::demo::{DemoBackbone, DemoHead, DemoInfo};
+use crate::app::devtools::prelude::*;
 use crate::app::terminal::stdout::say;
 use crate::model::backbone::Backbone;
 use crate::model::backbone::preprocess::Preprocessor;
@@ -18,7 +16,6 @@ use crate::model::data::scenes::folder::Set;
 use crate::model::data::scenes::{self, CLASSES, FIRST_VAL, Scene, class_name};
 use crate::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use crate::model::explain::localization;
-use crate::model::io::{atomic_file, temporary};
 use crate::model::probe::head::{Config, Dims, HEADS};
 use crate::model::probe::{BackboneMeta, Probe};
 use crate::model::stats::mean;

@@ -3,9 +3,6 @@
 //! `backbone/vit-base/forward` in seconds for all images of a pass, `backbone/vit-base/rate` in images a
 //! second; in half precision `backbone/vit-base-bfloat16/…`. A given backbone is named after its folder.
 
-use std::path::Path;
-
-use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,11 +11,10 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
 use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, noise, unwritable};
-use crate::app::user_error::Usage;
+use crate::app::devtools::prelude::*;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::backbone::{self, Backbone, config::Config, keys};
-use crate::model::io::{atomic_file, temporary};
 
 pub(super) const GROUP: Group = Group { names, check, measure };
 

@@ -3,14 +3,11 @@
 //! `cached/<id>/step` in seconds: an epoch of [`STEPS`] steps by their number. The cache is in the system's page cache.
 
 use std::ops::ControlFlow;
-use std::path::Path;
-
-use anyhow::Context as _;
 
 use super::timing::{Work, median_seconds};
 use super::{Group, Measured, OnTurn, Setup, Sizes, heads, noise, unwritable};
+use crate::app::devtools::prelude::*;
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
-use crate::model::io::temporary;
 use crate::model::tokens::Tokens;
 use crate::model::train::run::Variant;
 use crate::model::train::{Event, Labelled, Task, TrainConfig, TrainCursor, train};

@@ -4,18 +4,15 @@
 //! `decode/rate` in images a second, for JPEGs of [`WIDTH`] x [`HEIGHT`] pixels, ImageNet's usual size, that
 //! become 224 x 224.
 
-use std::path::{Path, PathBuf};
-
-use anyhow::Context as _;
 use image::codecs::jpeg::JpegEncoder;
 use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
 use super::{Group, Measured, OnTurn, Setup, noise, unwritable};
+use crate::app::devtools::prelude::*;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
-use crate::model::io::{atomic_file, temporary};
 
 pub const GROUP: Group = Group { names: |_| vec![RATE.to_owned()], check: |_| Ok(()), measure };
 

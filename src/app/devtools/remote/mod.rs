@@ -9,16 +9,12 @@ mod sitting;
 mod tally;
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
-
-use clap::Args;
 
 pub use self::relay::Relay;
 use self::sitting::Sitting;
 use self::tally::Sizes;
+use crate::app::devtools::prelude::*;
 use crate::app::format;
-use crate::app::terminal::stdout;
-use crate::app::value_parser::whole_number;
 use crate::model::stats::quantiles;
 
 /// Goal for the 95th percentile of first looks, in milliseconds.

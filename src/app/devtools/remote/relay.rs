@@ -2,17 +2,13 @@
 //! and does not limit bandwidth.
 
 use std::io::{self, Read, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use clap::Args;
-
+use crate::app::devtools::prelude::*;
 use crate::app::paths::program;
 use crate::app::remote::hello::Hello;
-use crate::app::value_parser::whole_number;
 
 /// Most chunks in flight at once.
 const MAX_IN_FLIGHT: usize = 1 << 16;

@@ -1,17 +1,15 @@
 //! A headless window over a worker behind the relay, driven frame by frame as a person would use it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail};
-use eframe::egui;
 use tempfile::TempDir;
 
 use super::tally::{self, CountingLink, Message, Phases};
+use crate::app::demo;
+use crate::app::devtools::prelude::*;
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
 use crate::app::devtools::{all_shown, draw_off_screen, gallery_scroll, is_quiet};
@@ -22,8 +20,6 @@ use crate::app::remote::Link;
 use crate::app::state::State;
 use crate::app::state::command::Command;
 use crate::app::state::connection::Host;
-use crate::app::{App, demo};
-use crate::model::io::{atomic_file, temporary};
 
 /// Frames in which the gallery is scrolled, and the time of each: sixty a second.
 const SCROLLED: usize = 600;

@@ -8,22 +8,15 @@ mod visitor;
 mod watch;
 
 use std::cell::Cell;
-use std::process::ExitCode;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, bail};
-use clap::Args;
-use eframe::egui;
 
 use self::visitor::Visitor;
 use self::watch::{Verdict, Watch};
 use super::{demo_window, draw_off_screen, is_real_pointer};
+use crate::app::demo;
+use crate::app::devtools::prelude::*;
 use crate::app::state::settings::WindowSize;
-use crate::app::terminal::stdout;
-use crate::app::value_parser::whole_number;
 use crate::app::window::native;
-use crate::app::{App, demo};
 
 /// Shortest time between frames: a real window is seldom busier, and the machine stays usable for others.
 const FRAME: Duration = Duration::from_millis(40);

@@ -1,18 +1,14 @@
 //! A simulated person at the window: looks at images, compares probes, evaluates the dataset, trains, pauses
 //! and resumes, in an order that a seed decides.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use anyhow::Context as _;
-use eframe::egui::{self, Pos2};
+use eframe::egui::Pos2;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use tempfile::TempDir;
 
 use super::watch::Done;
-use crate::app::App;
+use crate::app::devtools::prelude::*;
 use crate::app::devtools::wheel;
 use crate::app::jobs::extract::TokenSettings;
 use crate::app::jobs::train::TrainSettings;
@@ -23,7 +19,6 @@ use crate::app::state::{Phase, PreflightState, Severity, State};
 use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
-use crate::model::io::temporary;
 
 /// Shortest time between two actions.
 const PAUSE: Duration = Duration::from_millis(120);

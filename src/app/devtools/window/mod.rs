@@ -12,19 +12,14 @@ pub mod metrics;
 mod script;
 
 use std::cell::RefCell;
-use std::process::ExitCode;
 use std::rc::Rc;
-use std::time::Instant;
-
-use clap::Args;
 
 use self::driver::Driver;
 use self::load::SyntheticLibrary;
 use self::metrics::Sheet;
 use super::demo_window;
+use crate::app::devtools::prelude::*;
 use crate::app::state::settings::WindowSize;
-use crate::app::terminal::stdout;
-use crate::app::value_parser::whole_number;
 use crate::app::window::native;
 
 /// Open the window on the demo, drive it, and print how fast it was.
