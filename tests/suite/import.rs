@@ -1,7 +1,6 @@
 //! Checkpoints of other projects (`tests/reference/originals.py`): the folder that `ssmprobe import` makes of each gives
 //! the tokens of the original, stage by stage, the probe it makes of a head the logits; tensors that fit nowhere are an error that names them, and nothing is written.
 
-use crate::run::assert_says;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +21,7 @@ use ssmprobe::model::tokens::Tokens;
 use super::backbones::{difference, flat, image, read};
 use super::close::assert_close;
 use super::heads::logits_of;
-use super::run::{assert_ends, done, entries, program, root};
+use super::run::{assert_ends, assert_says, done, entries, program, root};
 
 /// Largest difference to the original that counts as equal, as a share of the largest number of a stage, or of 1.
 const TOLERANCE: f32 = 1e-5;

@@ -2,12 +2,12 @@
 //! sorted, and limited to those that differ most.
 
 use indexmap::IndexMap;
-
-use super::prelude::*;
 use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, EvalSet, Evaluation, OWN};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::viz::figures::dataset::{self, ClassFilter, ClassSort, Control};
 use ssmprobe::viz::figures::plot::EvaluationPlot;
+
+use super::prelude::*;
 
 /// Numbers of classes of the golden pictures.
 pub const CLASSES: [usize; 3] = [10, 50, 200];

@@ -1,7 +1,8 @@
 //! Converts between numbers and places on an axis, or colours of a colour bar, by the labels of the ticks.
 
-use super::prelude::*;
 use ssmprobe::viz::draw::scene::Raster;
+
+use super::prelude::*;
 
 /// A linear or logarithmic scale along a line, derived from its ticks.
 pub struct Ruler {

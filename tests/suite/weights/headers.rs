@@ -1,11 +1,11 @@
 //! False claims of safetensors headers and of indices.
 
-use crate::run::assert_says;
 use std::fs;
 
 use ssmprobe::model::backbone::weights::Weights;
 
 use super::{error, folder};
+use crate::run::assert_says;
 
 /// A safetensors file made by hand: header length, header, numbers.
 pub fn safetensors(header: &str, data: &[u8]) -> Vec<u8> {
