@@ -118,7 +118,9 @@ impl Eval<'_> {
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(samples.len(), cache.grid().len()));
             let note = match options.tokens.token_spec.mae_order != MaeOrder::Kept {
-                true => "keeping no number per token, as shuffled tokens lie in no known patch".to_owned(),
+                true => {
+                    "keeping no numbers per token, as the patches of shuffled tokens are unknown".to_owned()
+                }
                 false => {
                     format!("keeping three numbers per token: {bytes} per probe, a third more in its file")
                 }
