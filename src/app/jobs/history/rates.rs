@@ -25,7 +25,7 @@ impl TrainHistory {
         grids
     }
 
-    /// Whether there are [`grids`](Self::grids), which takes the names of the variants alone.
+    /// Whether there are [`grids`](Self::grids), known from the names of the variants alone.
     pub fn has_grids(&self) -> bool {
         let mut heads = HashSet::new();
         self.about.heads.iter().filter_map(|name| parse(name)).any(|[head, ..]| !heads.insert(head))
