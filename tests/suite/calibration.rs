@@ -163,7 +163,7 @@ fn mcnemar_rejects_equal_probes_no_more_than_it_says() {
 fn a_difference_that_a_training_can_show_is_found_four_times_of_five() {
     println!("| test images | seeds | smallest difference (points) | found (%) |\n|---|---|---|---|");
     for (images, seeds) in [(500, 1), (500, 3), (500, 5), (2000, 3)] {
-        let points = smallest_difference(images, seeds);
+        let points = smallest_difference(images, seeds).expect("a difference");
         let [found] = rates((images + seeds) as u64, |rng| {
             let draw = |rng: &mut ChaCha8Rng| match rng.random::<f64>() - 0.9 {
                 below if below < 0.0 => 0.0,

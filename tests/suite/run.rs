@@ -295,8 +295,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert_eq!(kinds, [&["plan", "unreadable"][..], &epochs, &["end"]].concat());
     let (plan, end) = (&events[0], events.last().expect("an end"));
     assert_eq!((&plan["images"], &plan["steps"]), (&49.into(), &12.into()));
-    let shows = plan["smallest_difference"].as_f64().expect("a number of points");
-    assert!((shows - smallest_difference(12, 2)).abs() < 1e-9, "{shows}");
+    assert_eq!(plan["smallest_difference"], smallest_difference(12, 2).into());
     assert_eq!((&end["finished"], end["results"].as_array().map(Vec::len)), (&true.into(), Some(4)));
 
     let folder = desk.path("run");
