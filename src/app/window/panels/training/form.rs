@@ -286,8 +286,8 @@ fn selection(ui: &mut Ui, settings: &mut TrainSettings) -> bool {
     ui.horizontal(|ui| {
         let mut aside = settings.selection.is_some();
         let about = "The best epoch is picked on images used neither for training nor for the reported \
-                     accuracy. Otherwise on the validation split if there is a test split too, else on the test images, \
-                     which is optimistic";
+                     accuracy. Without it: on the validation split if there is a test split too, else on the test \
+                     images, which is optimistic";
         if ui.checkbox(&mut aside, "Pick on part of train").on_hover_text(about).changed() {
             settings.selection = aside.then_some(0.1);
         }
