@@ -91,7 +91,7 @@ pub fn shell_path(path: &Path) -> String {
     shell_word(&path.to_string_lossy())
 }
 
-/// Says why what follows may take minutes: another machine `host` was the last to do something, and may have died of it.
+/// Says why what follows may take minutes: another machine `host` was the last to do this, and may have died since.
 pub fn watching(host: &str, what: &str) -> String {
     format!(
         "{host} was the last machine to {what}; watching for up to three minutes to see whether it still does"

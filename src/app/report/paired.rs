@@ -140,9 +140,9 @@ fn note(family: &str, seeds: usize) -> String {
     };
     format!(
         "Difference: accuracy at the best epoch minus the reference's on the same test images, averaged over seeds. \
-         {holds}. Permutation: two-sided, over {DRAWS} draws {draws}. p is at least that of an exact test of images that all favour one head (0.06 if the \
-         two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, between the two probes of a seed, \
-         not corrected"
+         {holds}. Permutation: two-sided, over {DRAWS} draws {draws}. p is at least that of an exact test of images that \
+         all favour one head (0.06 if the two differ on five). Holm: corrected for {family}. McNemar: exact, two-sided, \
+         between the two probes of a seed, not corrected"
     )
 }
 

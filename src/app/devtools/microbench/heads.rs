@@ -95,7 +95,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let wants = |head: &Variant, what| setup.wanted.holds(&name(head, what));
     let mut measured = Measured::new();
 
-    // Memory first: what the timed works leave behind in the allocator would count.
+    // Memory first: what the timed workloads leave behind in the allocator would count.
     let mut peaks = Vec::new();
     for head in heads.iter().filter(|head| on_cpu(setup.device) && wants(head, "memory")) {
         let mut trainers = vec![step.trainer(head)?];

@@ -17,7 +17,6 @@ use egui::{Frame, Margin};
 
 use self::curves::Curves;
 use self::form::Form;
-use super::{Panel, PanelContext, UiAction};
 use crate::app::jobs::JobId;
 use crate::app::state::Phase;
 use crate::app::window::panels::prelude::*;
