@@ -601,10 +601,13 @@ fn patches_are_brushed_dragged_and_drawn_through() {
     // A second path goes before the first.
     window.drag(first, second);
     assert_eq!(order(&window)[..3], [0, 1, drawn[0]]);
-    // The controls leave the figure its room on a small screen: they are in one line.
-    window.resize(1280.0, 720.0);
-    let [brush, more] = ["Brush", "More"].map(|name| window.place(name).center().y);
-    assert!((brush - more).abs() < 12.0, "{brush} and {more}");
+    // In a low pane the controls are beside the figure, and leave it the height.
+    window.resize(1600.0, 600.0);
+    let right = patches(&mut window)[N - 1].x;
+    for name in ["Brush", "More"] {
+        let left = window.place(name).left();
+        assert!(left > right, "{name} at {left}, patches to {right}");
+    }
     choose_more(&mut window, "Read as trained");
     window.answer_with(answer);
     assert!(window.state().made_order(id).is_none());

@@ -9,7 +9,13 @@ use super::{controls, true_class};
 use crate::app::jobs::ExplainSettings;
 use crate::app::window::panels::prelude::*;
 use crate::model::trace::Attribution;
+use crate::viz::Options;
 use crate::viz::figures::scan_path;
+
+/// Width of the controls of an order by hand beside its figure.
+const BESIDE_PX: f32 = 180.0;
+/// Their height above it.
+const ABOVE_PX: f32 = 84.0;
 
 pub struct FigurePane {
     figure: &'static dyn Figure,
@@ -57,21 +63,42 @@ impl FigurePane {
         {
             return;
         }
-        controls::show(ui, cx, self.figure, trace, &mut self.playing);
         let is_order = self.figure.id() == scan_path::ID;
-        if is_order {
-            self.editor.controls(ui, cx, trace);
-        }
-        let rect = ui.available_rect_before_wrap().shrink(EDGE_PX);
+        let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
+        let mut area = ui.available_rect_before_wrap();
+        // An order is edited on its figure, so the controls are where they leave that larger, whatever step they show.
+        let height_beside = self.figure.max_height(trace, &Options::default(), area.width() - BESIDE_PX);
+        let beside = is_edited && area.width() > 2.0 * BESIDE_PX && height_beside > area.height() - ABOVE_PX;
+        if beside {
+            let (left, right) = area.split_left_right_at_x(area.right() - BESIDE_PX);
+            ui.scope_builder(UiBuilder::new().max_rect(right), |ui| {
+                ScrollArea::vertical().id_salt("controls").show(ui, |ui| {
+                    self.controls(ui, cx, trace, true);
+                    follow_focus(ui);
+                });
+            });
+            area = left;
+        } else {
+            self.controls(ui, cx, trace, false);
+            area = ui.available_rect_before_wrap();
+        }
+        let rect = area.shrink(EDGE_PX);
         let is_outdated = cx.is_outdated();
         let subject = Subject { figure: self.figure, trace, options, headed: true, of: None, is_outdated };
-        let is_edited = is_order && cx.focus.is_some_and(|id| cx.state.made_order(id).is_some());
         let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
         self.view.show(ui, cx, subject, rect, zoom(rect.size()));
         if let Some(drags) = drags {
             self.editor.handle_drags(ui, cx, &self.view, &drags);
+        }
+    }
+
+    /// Draws what the figure can be changed by.
+    fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Trace, beside: bool) {
+        controls::show(ui, cx, self.figure, trace, &mut self.playing);
+        if self.figure.id() == scan_path::ID {
+            self.editor.controls(ui, cx, trace, beside);
         }
     }
 }

@@ -39,8 +39,8 @@ pub struct OrderEditor {
 }
 
 impl OrderEditor {
-    /// Draws the line of controls above the figure.
-    pub fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Trace) {
+    /// Draws the controls: a line above the figure, or lines `beside` it.
+    pub fn controls(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, trace: &Trace, beside: bool) {
         let Some(id) = cx.focus.filter(|_| !matches!(trace.routing, Routing::None)) else { return };
         if self.column != Some(id) {
             *self = Self { column: Some(id), tool: self.tool, ..Self::default() };
@@ -55,7 +55,8 @@ impl OrderEditor {
                 }
             });
             if cx.state.made_order(id).is_some() {
-                ui.add(Label::new(RichText::new(summary(trace)).small().weak()).truncate());
+                let text = Label::new(RichText::new(summary(trace)).small().weak());
+                ui.add(if beside { text.wrap() } else { text.truncate() });
             }
         });
     }
