@@ -24,8 +24,13 @@ const FIXED_PX: f32 = 470.0;
 const TWO_LINES_PX: [f32; 2] = [600.0, 250.0];
 /// Width of all choices, which have the second of two lines to themselves, and of the gaps between them.
 const CHOICES_PX: [f32; 2] = [545.0, 40.0];
+/// Width of the gaps between them on the line of the image, where long texts widen them a little.
+const ONE_LINE_GAPS_PX: f32 = 60.0;
 /// Width of the names before choices.
 const NAMES_PX: f32 = 130.0;
+
+/// The names of choices: of the probe, its order and the class.
+const NAMES: [&str; 3] = ["Probe", "Order", "Evidence for"];
 
 /// How the parts of the line share its width.
 #[derive(Clone, Copy)]
@@ -55,17 +60,26 @@ impl Room {
         };
         Self { share: share.clamp(0.45, 1.0), choices: choices.clamp(0.45, 1.0), named, two_lines }
     }
+
+    /// With wider choices, where the image leaves them more than their share of the line: `rest`.
+    fn with_rest(self, rest: f32) -> Self {
+        let width = |name: &&str| font::width(name, 13.5) + 8.0;
+        let names = if self.named { NAMES.iter().map(width).sum() } else { 0.0 };
+        let choices = (rest - names - ONE_LINE_GAPS_PX) / CHOICES_PX[0];
+        Self { choices: choices.clamp(self.choices, 1.0), ..self }
+    }
 }
 
 /// Draws the line; in a narrow window its parts lose their names and shrink, and then take two lines.
 pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let room = Room::from_width(ui.available_width());
+    let mut room = Room::from_width(ui.available_width());
     ui.horizontal_wrapped(|ui| {
         image(ui, cx, room);
         if room.two_lines {
             ui.end_row();
         } else {
             ui.separator();
+            room = room.with_rest(ui.available_size_before_wrap().x);
         }
         probe(ui, cx, room);
         reading(ui, cx, room);
@@ -141,7 +155,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
     let combo = ComboBox::from_id_salt("probe");
     let fitted = cx.fit_title(&shown, 13.5, text_width(190.0, room));
-    choice(ui, "Probe", combo, 190.0, room, [&shown, &fitted], |ui| {
+    choice(ui, NAMES[0], combo, 190.0, room, [&shown, &fitted], |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
                 cx.send(Command::Focus(*id));
@@ -194,7 +208,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let combo = ComboBox::from_id_salt("reading")
         .height(420.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    let response = choice(ui, "Order", combo, 175.0, room, [&shown; 2], |ui| {
+    let response = choice(ui, NAMES[1], combo, 175.0, room, [&shown; 2], |ui| {
         for other in all {
             if ui.selectable_label(change == other, name(&other)).clicked() {
                 cx.send(Command::SetChange(id, other));
@@ -209,8 +223,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
 /// Chooses the class that evidence is for.
 fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     // The name and its choice stay on one line.
-    let needed =
-        180.0 * room.choices + if room.named { font::width("Evidence for", 13.5) + 16.0 } else { 8.0 };
+    let needed = 180.0 * room.choices + if room.named { font::width(NAMES[2], 13.5) + 16.0 } else { 8.0 };
     widgets::keep_together(ui, needed);
     let shown = match &cx.state.selection.class {
         ClassChoice::Predicted if room.named => "predicted class",
@@ -220,7 +233,7 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
     let combo = ComboBox::from_id_salt("class")
         .height(360.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    choice(ui, "Evidence for", combo, 180.0, room, [shown; 2], |ui| classes(window, ui, cx));
+    choice(ui, NAMES[2], combo, 180.0, room, [shown; 2], |ui| classes(window, ui, cx));
 }
 
 /// The list of classes: the predicted one, the true one, and all of the open probes.
@@ -269,6 +282,17 @@ mod tests {
             _ => None,
         });
         assert!(painted.is_some_and(|text| text.contains('…') && text.ends_with("JPEG")), "{painted:?}");
+    }
+
+    #[test]
+    fn choices_take_what_a_short_name_leaves_of_the_line() {
+        let room = Room::from_width(970.0);
+        assert!(!room.two_lines && !room.named && room.choices < 0.8);
+        assert!(room.with_rest(580.0).choices > 0.9);
+        for rest in [200.0, room.choices * CHOICES_PX[0]] {
+            assert_eq!(room.with_rest(rest).choices, room.choices, "never less than their share");
+        }
+        assert_eq!(room.with_rest(900.0).choices, 1.0);
     }
 
     #[test]
