@@ -187,9 +187,17 @@ impl State {
         id
     }
 
-    /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
-    fn note_failure(&mut self, error: &UserError) {
-        let reason = error.one_line();
+    /// Notes that what the job `title` opens could not be opened, with a remedy; several failures share one note while it is shown.
+    fn note_failure(&mut self, title: &str, error: &UserError) {
+        let mut reason = error.one_line();
+        // The address of one of its files would take the lines of the reason.
+        if let Some(name) = title.strip_prefix("Opening ")
+            && let Some((address, rest)) = reason.split_once(' ')
+            && address.contains("://")
+            && address.contains(name)
+        {
+            reason = format!("{name} {rest}");
+        }
         if let Some(Failure { toast, count, first }) = &mut self.failure
             && let Some(toast) = self.toasts.iter_mut().find(|shown| shown.id == *toast)
         {
@@ -239,11 +247,10 @@ impl State {
             Event::Failed(job, error) => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.error = Some(error.clone());
-                    let text = format!("{}: {error}", job.title);
-                    let kind = job.kind;
-                    self.record(Severity::Error, text);
+                    let (title, kind) = (job.title.clone(), job.kind);
+                    self.record(Severity::Error, format!("{title}: {error}"));
                     if matches!(kind, JobKind::Open | JobKind::List) {
-                        self.note_failure(error);
+                        self.note_failure(&title, error);
                     }
                 }
             }
