@@ -129,7 +129,7 @@ impl ShareDialog {
                 self.probes.push(((*probe).clone(), true));
             }
         }
-        ui.label("Probes");
+        ui.vertical(|ui| ui.horizontal(|ui| ui.label("Probes"))); // level with the first of them
         ui.spacing_mut().scroll.floating_allocated_width = 6.0; // its bar is beside the names
         let list = ScrollArea::vertical().id_salt("probes").min_scrolled_height(PROBES_PX);
         list.max_height(PROBES_PX).show(ui, |ui| {
