@@ -206,6 +206,24 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
     assert!(!has_progress(&desk.job(request), "Extracting tokens"));
 }
 
+#[test]
+fn no_tokens_are_extracted_for_probes_that_have_no_class_of_the_dataset() {
+    let folder = dataset(1);
+    let (mut desk, part, request) = open_dataset(folder.path());
+    let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
+    let mut others = (*part.dataset).clone();
+    others.classes.iter_mut().for_each(|class| *class = format!("no {class}"));
+    let part = Arc::new(EvalSplit::new(others, Some(part.split)));
+    let events = desk.job(Request::Compute(job, Compute::Evaluate(EvalRequest { part, ..request })));
+    let [first, second] = answers(&events)[..] else { panic!("{events:?}") };
+    for EvalAnswer { result, .. } in [first, second] {
+        let error = result.as_ref().expect_err("another dataset").one_line();
+        assert!(error.contains("none of the 3 classes"), "{error}");
+    }
+    let extracts = |event: &Event| matches!(event, Event::Progress(_, p) if p.what.contains("Extracting"));
+    assert!(!events.iter().any(extracts));
+}
+
 /// Writes a probe that reads every image in a random order of its own; its path.
 fn random_dynamic(folder: &Path) -> PathBuf {
     let config = Config { state_dim: Some(4), seed: Some(SEED), ..Config::default() };

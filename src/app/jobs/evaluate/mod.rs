@@ -21,7 +21,7 @@ use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter};
 use crate::app::format::{count, counted, noun};
 use crate::app::user_error::UserError;
 use crate::model::data::{Dataset, Split};
-use crate::model::explain::evaluation::evaluator::Evaluator;
+use crate::model::explain::evaluation::evaluator::{Evaluator, dataset_classes};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::{EvalSet, Evaluation};
 use crate::model::explain::intervention::Intervention;
@@ -156,6 +156,13 @@ pub fn run(
         reporter.pause(engine)?;
         if let Some(stored) = stored_evaluation(engine, request, subject, &mut tokens, reporter)? {
             answer(subject, Ok(stored))?;
+            continue;
+        }
+        // No tokens are extracted, which may take hours, for a probe that has no class of the dataset.
+        if let Ok(loaded) = engine.probe(subject.probe)
+            && let Err(error) = dataset_classes(&loaded.probe, &spec.part.asked)
+        {
+            answer(subject, Err(UserError::from_error(error)))?;
             continue;
         }
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;

@@ -369,8 +369,8 @@ fn image_vectors(
     [positions, evidence, weights].map(|values| values.and_then(to_f16).map_err(Cow::from))
 }
 
-/// The dataset's class for every class of the probe, or [`OTHER`].
-fn dataset_classes(probe: &Probe, asked: &EvalSet) -> Result<Vec<u32>, AskError> {
+/// The dataset's class for every class of the probe, or [`OTHER`]; fails if it has none of them.
+pub fn dataset_classes(probe: &Probe, asked: &EvalSet) -> Result<Vec<u32>, AskError> {
     let mut dataset_class = vec![OTHER; probe.classes()];
     for (class, number) in (0..).zip(probe.numbers(&asked.classes)?) {
         number.into_iter().for_each(|number| dataset_class[number] = class);
