@@ -190,6 +190,11 @@ fn the_gallery_says_why_a_probe_could_not_be_evaluated() {
     });
     window.show("gallery");
     assert!(window.has(why));
+    let log = &window.state().log;
+    assert!(
+        log.iter().any(|entry| entry.text.starts_with("Evaluating ") && entry.text.ends_with(why)),
+        "{log:?}"
+    );
 }
 
 #[test]

@@ -326,6 +326,10 @@ impl State {
         };
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
             let Requested { key, .. } = self.evaluations.requested.swap_remove(at);
+            if let Err(error) = &result {
+                let name = self.library.probe_name(subject.probe);
+                self.record(Severity::Error, format!("Evaluating {name}: {error}"));
+            }
             self.keep_evaluation(KnownEvaluation { key, result });
         }
     }
