@@ -1,6 +1,7 @@
 //! The session of the window: opened at the start, written after every change, and left as an earlier one when something else
 //! is opened in its place.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use eframe::egui;
@@ -34,8 +35,7 @@ impl App {
     pub fn resume(&mut self) {
         match self.session.as_mut().map_or(Last::Nothing, Session::load) {
             Last::Open(workspace) => {
-                let mut datasets = workspace.datasets.iter();
-                let demo = demo::demo().is_ok_and(|demo| datasets.any(|one| one.path.starts_with(&demo)));
+                let demo = demo::demo().is_ok_and(|demo| uses_demo(&workspace, &demo));
                 match self.replace(*workspace) {
                     // The demo is small enough to be evaluated again at once.
                     true if demo => self.dispatch(Command::Evaluate { all: false }),
@@ -167,6 +167,12 @@ impl App {
     }
 }
 
+/// Whether the dataset in use is that of the demo, whose folder is `demo`.
+fn uses_demo(workspace: &Workspace, demo: &Path) -> bool {
+    let mut datasets = workspace.datasets.iter();
+    datasets.any(|one| Some(one.id) == workspace.dataset && one.path.starts_with(demo))
+}
+
 /// Whether findings or stars of what is open are in no file, as that of the session could not be written.
 fn loses_notes(error: &WorkspaceError, open: &Workspace) -> bool {
     let session = if let WorkspaceError::Write { path, .. } = error { Some(path) } else { None };
@@ -180,8 +186,9 @@ mod tests {
     use std::thread::sleep;
 
     use super::*;
-    use crate::app::jobs::{Event, Request};
+    use crate::app::jobs::{DatasetId, Event, Request};
     use crate::app::remote::AnyWorker;
+    use crate::app::state::workspace::SavedDataset;
 
     struct Nobody;
 
@@ -191,6 +198,18 @@ mod tests {
         fn recv_timeout(&mut self, _: Duration) -> Option<Event> {
             None
         }
+    }
+
+    #[test]
+    fn beside_the_demo_a_large_dataset_in_use_is_not_evaluated_at_the_start() {
+        let dataset =
+            |id: u64, path: &str| SavedDataset { id: DatasetId(id), path: path.into(), split: None };
+        let using = |id: u64| Workspace {
+            datasets: vec![dataset(1, "/demo/scenes"), dataset(2, "/data/imagenet")],
+            dataset: Some(DatasetId(id)),
+            ..Workspace::default()
+        };
+        assert!(uses_demo(&using(1), Path::new("/demo")) && !uses_demo(&using(2), Path::new("/demo")));
     }
 
     #[test]
