@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use ssmprobe::app::jobs::extract::TokenSettings;
 use ssmprobe::app::jobs::train::{TrainSettings, smallest_difference};
 use ssmprobe::model::data::scenes;
@@ -295,7 +295,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert_eq!(kinds, [&["plan", "unreadable"][..], &epochs, &["end"]].concat());
     let (plan, end) = (&events[0], events.last().expect("an end"));
     assert_eq!((&plan["images"], &plan["steps"]), (&49.into(), &12.into()));
-    assert_eq!(plan["smallest_difference"], smallest_difference(12, 2).into());
+    assert_eq!(plan["smallest_difference"], json!(smallest_difference(12, 2)));
     assert_eq!((&end["finished"], end["results"].as_array().map(Vec::len)), (&true.into(), Some(4)));
 
     let folder = desk.path("run");
