@@ -120,55 +120,59 @@ impl MainWindow {
     /// Handles all outcomes since the last frame.
     pub(super) fn take_outcomes(&mut self, ctx: &egui::Context, state: &State) {
         while let Some(outcome) = self.background.outcome() {
-            match outcome {
-                Outcome::Written(path, written) => {
-                    // Another export dialog may have been opened since.
-                    let open = self.dialogs.export.as_mut();
-                    let own = open.filter(|own| own.writing.is_some() && own.file() == path);
-                    match (written, own) {
-                        (Ok(()), own) => {
-                            if own.is_some() {
-                                self.dialogs.export = None;
-                            }
-                            let text = format!("Wrote {}", path.display());
-                            self.note(Severity::Info, text);
-                            self.dialogs.exported = Some(next_to(path, self.dialogs.exported.take()));
+            self.handle_outcome(ctx, state, outcome);
+        }
+    }
+
+    fn handle_outcome(&mut self, ctx: &egui::Context, state: &State, outcome: Outcome) {
+        match outcome {
+            Outcome::Written(path, written) => {
+                // Another export dialog may have been opened since.
+                let open = self.dialogs.export.as_mut();
+                let own = open.filter(|own| own.writing.is_some() && own.file() == path);
+                match (written, own) {
+                    (Ok(()), own) => {
+                        if own.is_some() {
+                            self.dialogs.export = None;
                         }
-                        (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
-                        (Err(why), None) => self.note(Severity::Error, why),
+                        let text = format!("Wrote {}", path.display());
+                        self.note(Severity::Info, text);
+                        self.dialogs.exported = Some(next_to(path, self.dialogs.exported.take()));
                     }
+                    (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),
+                    (Err(why), None) => self.note(Severity::Error, why),
                 }
-                Outcome::Cancelled | Outcome::Opened(Ok(())) => {}
-                Outcome::Image(image) => {
-                    ctx.copy_image(image);
-                    self.note(Severity::Info, "Copied the image".to_owned());
-                }
-                Outcome::Shared(job, written) => self.orders.push(WindowOrder::Shared(job, written)),
-                Outcome::Opened(Err(why)) => self.note(Severity::Warning, why),
-                Outcome::Pasted(path) if state.connection.host().is_some() => {
-                    self.send_files(ctx, vec![path]);
-                }
-                Outcome::Pasted(path) => self.send(Command::OpenImages(vec![path])),
-                Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
-                Outcome::Loaded(_, read) => {
-                    self.loading = None;
-                    self.open(*read, state);
-                }
-                Outcome::Saved(path, essence, then) => {
-                    self.note(Severity::Info, format!("Wrote {}", path.display()));
-                    self.orders.push(WindowOrder::Saved(path.clone()));
-                    let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
-                    if self.named.saved(path, essence) {
-                        then.into_iter().for_each(|(_, to)| self.leave(to, state));
-                    }
-                }
-                Outcome::OrderRead(id, path, order) => self.order_read(id, &path, order, state),
-                Outcome::OrderWritten(id, path, order) => self.order_written(id, &path, &order, state),
-                Outcome::Read(files) => {
-                    files.into_iter().for_each(|file| self.send(Command::SendFile(Box::new(file))));
-                }
-                Outcome::Failed(why) => self.note(Severity::Error, why),
             }
+            Outcome::Cancelled | Outcome::Opened(Ok(())) => {}
+            Outcome::Image(image) => {
+                ctx.copy_image(image);
+                self.note(Severity::Info, "Copied the image".to_owned());
+            }
+            Outcome::Shared(job, written) => self.orders.push(WindowOrder::Shared(job, written)),
+            Outcome::Opened(Err(why)) => self.note(Severity::Warning, why),
+            Outcome::Pasted(path) if state.connection.host().is_some() => {
+                self.send_files(ctx, vec![path]);
+            }
+            Outcome::Pasted(path) => self.send(Command::OpenImages(vec![path])),
+            Outcome::Loaded(cancel, _) if cancel.is_cancelled() => {}
+            Outcome::Loaded(_, read) => {
+                self.loading = None;
+                self.open(*read, state);
+            }
+            Outcome::Saved(path, essence, then) => {
+                self.note(Severity::Info, format!("Wrote {}", path.display()));
+                self.orders.push(WindowOrder::Saved(path.clone()));
+                let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
+                if self.named.saved(path, essence) {
+                    then.into_iter().for_each(|(_, to)| self.leave(to, state));
+                }
+            }
+            Outcome::OrderRead(id, path, order) => self.order_read(id, &path, order, state),
+            Outcome::OrderWritten(id, path, order) => self.order_written(id, &path, &order, state),
+            Outcome::Read(files) => {
+                files.into_iter().for_each(|file| self.send(Command::SendFile(Box::new(file))));
+            }
+            Outcome::Failed(why) => self.note(Severity::Error, why),
         }
     }
 }
@@ -180,11 +184,10 @@ mod tests {
     use super::*;
 
     impl MainWindow {
-        /// Waits for the next outcome; the orders that follow.
+        /// Waits for the next outcome and handles it alone; the orders that follow.
         pub(in crate::app::window) fn next_outcome(&mut self, state: &State) -> Vec<WindowOrder> {
             let next = self.background.outcomes.recv_timeout(Duration::from_mins(5)).expect("an outcome");
-            self.background.sender.send(next).expect("it is handled next");
-            self.take_outcomes(&egui::Context::default(), state);
+            self.handle_outcome(&egui::Context::default(), state, next);
             self.take_orders()
         }
     }
