@@ -221,7 +221,7 @@ impl Encoder<'_> {
     fn rotary(&self, block: &str) -> OriginalError {
         let name = format!("{block}gamma_1");
         let found = self.shape(&name).unwrap_or_default();
-        let expected = "ls1.gamma: timm's models with rotary positions (RoPE), which are not supported, have this name; of DeiT III import timm's weights";
+        let expected = "ls1.gamma: timm's models with rotary positions (RoPE), which are not supported, have this name; for DeiT III, import timm's weights";
         self.misshapen(&name, found, expected.into())
     }
 
