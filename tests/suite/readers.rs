@@ -1,16 +1,22 @@
 //! Everything that reads a file from an untrusted source, one line each in [`READERS`]. The suite
-//! damages the files (`mutated.rs`), and so does `fuzz/`, which includes this file unchanged.
+//! damages the files (`mutated.rs`), and so does `fuzz/`, which includes this file unchanged: it
+//! names nothing else of the suite.
 
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ssmprobe::app::demo;
 use ssmprobe::app::jobs::evaluate::answer_file;
-use ssmprobe::app::jobs::history;
+use ssmprobe::app::jobs::{Event, Request, history};
 use ssmprobe::app::remote::frame;
 use ssmprobe::app::remote::hello::Hello;
 use ssmprobe::app::report::{FORMATS, Source, TABLES};
+use ssmprobe::app::state::State;
+use ssmprobe::app::state::settings::Settings;
+use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::app::submit::Plan;
 use ssmprobe::model::annotations::Annotations;
 use ssmprobe::model::backbone::Backbone;
@@ -22,14 +28,17 @@ use ssmprobe::model::data::image::Photo;
 use ssmprobe::model::data::token_cache::{TokenCache, list};
 use ssmprobe::model::data::{self, mat};
 use ssmprobe::model::device;
+use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::answer::Answer;
 use ssmprobe::model::explain::evaluation::similarity::Similarity;
 use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::explain::removal::Removal;
+use ssmprobe::model::grid::Grid;
 use ssmprobe::model::order_file;
 use ssmprobe::model::probe::original::{self, HEAD_PROJECTS};
 use ssmprobe::model::probe::{BackboneMeta, Probe};
 use ssmprobe::model::tokens::Tokens;
+use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
@@ -37,10 +46,8 @@ use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, export};
-
-use crate::pictures::draw_column;
-use crate::window::prelude::*;
 
 /// The folder of the frozen token cache: its name is a hash of what its tokens depend on.
 macro_rules! cache {
@@ -387,9 +394,10 @@ fn run(room: &Room) -> Outcome {
 }
 
 fn trace(room: &Room) -> Outcome {
-    let trace: Trace = serde_json::from_slice(&fs::read(&room.file)?)?;
+    let trace: Arc<Trace> = Arc::new(serde_json::from_slice(&fs::read(&room.file)?)?);
     for figure in FIGURES {
-        if let Ok(scene) = draw_column(*figure, &trace, &Options::default(), &Theme::light(), COLUMN) {
+        let plot = TracePlot::new(*figure, &trace, Options::default());
+        if let Ok(scene) = plot.draw_column(&Theme::light(), COLUMN) {
             let _ = export::svg(&scene, "");
         }
     }
