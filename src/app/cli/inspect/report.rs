@@ -97,8 +97,8 @@ impl Report {
     /// those that are written instead.
     fn save(&self, file: &ResultFile) -> anyhow::Result<()> {
         let path = self.out.join(&file.path);
-        let stem = path.to_str().and_then(|path| path.strip_suffix(".json"));
         let is_added = ADDED.iter().any(|ending| path.to_string_lossy().ends_with(ending));
+        let stem = path.to_str().and_then(|path| path.strip_suffix(".json")).filter(|_| !is_added);
         let before = stem.and_then(|_| atomic_file::read(&path, MAX_BYTES).ok());
         file.save(&self.out)?;
         let mut progress = self.progress();
@@ -206,7 +206,7 @@ mod tests {
             there.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
         };
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
-        let first = ["p.npz", "p.trace.json", "p.json", "p.gif", "q.trace.json", "q.json"];
+        let first = ["p.npz", "p.trace.json", "p.gif", "p.json", "q.trace.json", "q.json"];
         assert_eq!(call(&first, r#"{"radius": 1}"#), set(&first));
         let again = ["p.causal.npz", "p.causal.json", "p.npz", "p.json"];
         assert_eq!(

@@ -340,10 +340,10 @@ impl Explainer<'_> {
         if flags.save_traces {
             keep(write::json(path("trace.json"), &trace)?)?;
         }
-        keep(json)?;
         if flags.save_gif {
             write::gif(path("gif"), trace.clone())?.map_or(Ok(()), keep)?;
         }
+        keep(json)?; // after all that flags add to it: the report removes what an earlier call had added
         let cells = summary::cells(&trace, &document, &source.stem, &loaded.stem);
         Ok(Ok(Explained { document, cells, files }))
     }
