@@ -150,8 +150,8 @@ const FREE: &[&str] = &[
     "backbone.id",
 ];
 const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
-const OTHER_BACKBONE: &str = "resume with `--resume --out` alone, or if the files of the backbone were changed since, restore \
-                              them; or train into another folder";
+const OTHER_BACKBONE: &str = "resume with `--resume --out` alone, or, if the files of the backbone were changed since, \
+                              restore them; or train into another folder";
 const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \
                            some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
