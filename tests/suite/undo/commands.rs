@@ -1,11 +1,10 @@
 //! Every command of the user, once: what it does to the steps of Undo, and how to make one for a state. A command that is
 //! missing here does not compile.
 
-use ssmprobe::app::jobs::BackboneId;
-use ssmprobe::app::jobs::DatasetId;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
+use ssmprobe::app::jobs::{BackboneId, DatasetId};
 use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
 use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme};
 use ssmprobe::app::state::{
