@@ -69,8 +69,9 @@ impl FigurePane {
         let options = cx.state.views.figure_options(self.figure.id());
         let mut area = ui.available_rect_before_wrap();
         // An order is edited on its figure, so the controls are where they leave that larger, whatever step they show.
-        let height_beside = self.figure.max_height(trace, &Options::default(), area.width() - BESIDE_PX);
-        let beside = is_edited && area.width() > 2.0 * BESIDE_PX && height_beside > area.height() - ABOVE_PX;
+        let height_beside = || self.figure.max_height(trace, &Options::default(), area.width() - BESIDE_PX);
+        let beside =
+            is_edited && area.width() > 2.0 * BESIDE_PX && height_beside() > area.height() - ABOVE_PX;
         if beside {
             let (left, right) = area.split_left_right_at_x(area.right() - BESIDE_PX);
             ui.scope_builder(UiBuilder::new().max_rect(right), |ui| {
