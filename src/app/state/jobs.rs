@@ -192,9 +192,10 @@ impl State {
         let mut reason = error.one_line();
         // The address of one of its files would take the lines of the reason.
         if let Some(name) = title.strip_prefix("Opening ")
+            && let Some(id) = name.split(['@', ',']).next() // without a revision or options of its own
             && let Some((address, rest)) = reason.split_once(' ')
             && address.contains("://")
-            && address.contains(name)
+            && address.contains(id)
         {
             reason = format!("{name} {rest}");
         }
