@@ -462,7 +462,6 @@ fn every_picture_and_its_name_say_what_was_changed() {
     );
     let said = written(&order.unwrap().items);
     assert!(!said.contains("sinkhorn"), "a random order is no trained one: {said}");
-    assert_eq!(said.matches("Random order").count(), 1, "by the heading alone: {said}");
 }
 
 #[test]
