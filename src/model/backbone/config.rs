@@ -294,7 +294,7 @@ impl Config {
 
     /// Checks that this family has its patch tokens in `order`: only ViT-MAE has others than raster order.
     pub fn check_order(&self, order: MaeOrder) -> Result<(), BackboneError> {
-        match order == MaeOrder::Kept || *self.family == VIT_MAE {
+        match !order.is_shuffled() || *self.family == VIT_MAE {
             true => Ok(()),
             false => Err(BackboneError::Order { order, family: self.family.name }),
         }

@@ -304,7 +304,7 @@ impl Backbone {
 
     /// Whether tokens are returned in another order than that of the patches.
     pub fn is_shuffled(&self) -> bool {
-        *self.config().family == family::VIT_MAE && self.order != MaeOrder::Kept
+        *self.config().family == family::VIT_MAE && self.order.is_shuffled()
     }
 
     /// The tokens of every image of a stage `[B, T, d]`, in raster order. Its data is split in place: a GPU's data is in its

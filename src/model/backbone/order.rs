@@ -59,6 +59,11 @@ impl fmt::Display for MaeOrder {
 }
 
 impl MaeOrder {
+    /// Whether tokens lie in another order than the patches of their image.
+    pub fn is_shuffled(self) -> bool {
+        self != Self::Kept
+    }
+
     /// A description for display; `None` for raster order.
     pub fn words(self) -> Option<String> {
         match self {

@@ -159,7 +159,7 @@ impl TokenSpec {
 
     /// Whether tokens of this [`name`](Self::name) lie in another order than the patches of their image.
     pub fn is_shuffled(name: &str) -> bool {
-        Self::read(name, None).is_some_and(|token_spec| token_spec.mae_order != MaeOrder::Kept)
+        Self::read(name, None).is_some_and(|token_spec| token_spec.mae_order.is_shuffled())
     }
 
     /// Descriptions of every difference to `other`: (this, other). Precision does not count: it changes

@@ -37,7 +37,6 @@ use crate::app::jobs::train::readable;
 use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::app::user_error::{Usage, lines};
 use crate::model::annotations::RegionSet;
-use crate::model::backbone::order::MaeOrder;
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::image_digests;
 use crate::model::explain::baselines::{Anchor, anchors};
@@ -117,7 +116,7 @@ impl Eval<'_> {
         let samples = &eval_images.evaluated.images;
         if flags.evaluation.is_some() {
             let bytes = format::bytes(vector_bytes(samples.len(), cache.grid().len()));
-            let note = match options.tokens.token_spec.mae_order != MaeOrder::Kept {
+            let note = match options.tokens.token_spec.mae_order.is_shuffled() {
                 true => {
                     "keeping no numbers per token, as the patches of shuffled tokens are unknown".to_owned()
                 }
@@ -214,7 +213,7 @@ impl Eval<'_> {
     ) -> Result<RegionSet, JobError> {
         let mut from = RegionSource::new(self.flags.masks.clone());
         let spec = &options.tokens.token_spec;
-        if spec.mae_order != MaeOrder::Kept && from.of_dataset(dataset)?.is_some() {
+        if spec.mae_order.is_shuffled() && from.of_dataset(dataset)?.is_some() {
             reporter.warn("left out: regions, as the patches of shuffled tokens are unknown".to_owned());
             from = RegionSource::Nowhere;
         }
