@@ -26,9 +26,10 @@ impl Table {
         Self::default().numbers(name, (0..n).map(|i| i as f64))
     }
 
-    /// The table with another column of numbers.
-    pub fn numbers(mut self, name: &str, values: impl IntoIterator<Item = f64>) -> Self {
-        self.columns.push((name.to_owned(), Column::Numbers(values.into_iter().collect())));
+    /// The table with another column of numbers, `None` or NaN where a value is unknown.
+    pub fn numbers(mut self, name: &str, values: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Self {
+        let values = values.into_iter().map(|value| value.into().unwrap_or(f64::NAN));
+        self.columns.push((name.to_owned(), Column::Numbers(values.collect())));
         self
     }
 

@@ -243,7 +243,6 @@ impl Figure for Diagnostics {
 
     fn table(&self, trace: &Trace) -> Table {
         let d = &trace.diagnostics;
-        let or_nan = |v: Option<f64>| v.unwrap_or(f64::NAN);
         let table = Table::default()
             .words("diagnostic", d.keys().cloned())
             .numbers(&difference::head(trace, "value"), d.values().map(|d| d.value));
@@ -251,10 +250,10 @@ impl Figure for Diagnostics {
             return table;
         }
         table
-            .numbers("null_p05", d.values().map(|d| or_nan(d.null.map(|n| n.0))))
-            .numbers("null_p95", d.values().map(|d| or_nan(d.null.map(|n| n.1))))
-            .numbers("untrained", d.values().map(|d| or_nan(d.untrained)))
-            .numbers("untrained_p05", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.0))))
-            .numbers("untrained_p95", d.values().map(|d| or_nan(d.untrained_band.map(|n| n.1))))
+            .numbers("null_p05", d.values().map(|d| d.null.map(|n| n.0)))
+            .numbers("null_p95", d.values().map(|d| d.null.map(|n| n.1)))
+            .numbers("untrained", d.values().map(|d| d.untrained))
+            .numbers("untrained_p05", d.values().map(|d| d.untrained_band.map(|n| n.0)))
+            .numbers("untrained_p95", d.values().map(|d| d.untrained_band.map(|n| n.1)))
     }
 }

@@ -83,7 +83,7 @@ impl Plot for ImageMapPlot {
     fn table(&self) -> Table {
         let axis = |axis: usize| {
             let at = move |image: usize| Some(f64::from(self.projection().ok()?.points[image]?[axis]));
-            (0..self.evaluation.len()).map(move |image| at(image).unwrap_or(f64::NAN))
+            (0..self.evaluation.len()).map(at)
         };
         dataset::image_table(&self.evaluation).numbers("pc_1", axis(0)).numbers("pc_2", axis(1))
     }

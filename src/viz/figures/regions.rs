@@ -177,18 +177,15 @@ impl Figure for Regions {
     fn table(&self, trace: &Trace) -> Table {
         let Ok(Rows { measures, .. }) = rows(trace) else { return Table::default() };
         let regions = &measures.regions;
-        let number = |value: fn(&RegionMeasure) -> Option<f64>| {
-            regions.iter().map(move |row| value(row).unwrap_or(f64::NAN))
-        };
         let table = Table::default()
             .words("region", regions.iter().map(|row| row.name.clone()))
             .numbers("tokens", regions.iter().map(|row| row.tokens as f64))
-            .numbers("position", number(|row| row.position))
-            .numbers("weight", number(|row| row.weight))
-            .numbers("evidence", number(|row| row.evidence))
-            .numbers("mean_evidence", number(|row| row.mean_evidence))
-            .numbers("weight_auc", number(|row| row.weight_auc))
-            .numbers("evidence_auc", number(|row| row.evidence_auc));
+            .numbers("position", regions.iter().map(|row| row.position))
+            .numbers("weight", regions.iter().map(|row| row.weight))
+            .numbers("evidence", regions.iter().map(|row| row.evidence))
+            .numbers("mean_evidence", regions.iter().map(|row| row.mean_evidence))
+            .numbers("weight_auc", regions.iter().map(|row| row.weight_auc))
+            .numbers("evidence_auc", regions.iter().map(|row| row.evidence_auc));
         if measures.precedence.is_empty() {
             return table;
         }

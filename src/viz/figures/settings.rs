@@ -121,6 +121,6 @@ impl Plot for SettingsPlot {
             .words("head", all().map(|(name, _)| name.clone()))
             .numbers("value", all().map(|(_, point)| point.value))
             .numbers("accuracy", all().map(|(_, point)| point.accuracy))
-            .numbers("rank_coverage", all().map(|(_, point)| point.coverage.unwrap_or(f64::NAN)))
+            .numbers("rank_coverage", all().map(|(_, point)| point.coverage))
     }
 }

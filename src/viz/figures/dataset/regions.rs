@@ -138,34 +138,24 @@ impl Overview for Regions {
     fn table(&self, plot: &EvaluationPlot) -> Table {
         let Ok(summary) = summary(plot) else { return Table::default() };
         let regions = &summary.regions;
-        let number = |value: fn(&RegionMeans) -> Option<f64>| {
-            regions.iter().map(move |means| value(means).unwrap_or(f64::NAN))
-        };
         let positions: Vec<_> = regions.iter().map(|means| position(&[means])).collect();
-        let place = |value: fn(&(f64, (f64, f64))) -> f64| {
-            positions.iter().map(move |at| at.as_ref().map_or(f64::NAN, value))
-        };
         let table = Table::default()
             .words("region", regions.iter().map(|row| row.name.clone()))
             .numbers("images", regions.iter().map(|row| row.images as f64))
             .numbers("tokens", regions.iter().map(|row| row.tokens))
-            .numbers("position", place(|(mean, _)| *mean))
-            .numbers("position_low", place(|(_, (low, _))| *low))
-            .numbers("position_high", place(|(_, (_, high))| *high))
-            .numbers("weight", number(|row| row.weight))
-            .numbers("evidence", number(|row| row.evidence))
-            .numbers("mean_evidence", number(|row| row.mean_evidence))
-            .numbers("weight_auc", number(|row| row.weight_auc))
-            .numbers("evidence_auc", number(|row| row.evidence_auc));
+            .numbers("position", positions.iter().map(|at| at.map(|(mean, _)| mean)))
+            .numbers("position_low", positions.iter().map(|at| at.map(|(_, (low, _))| low)))
+            .numbers("position_high", positions.iter().map(|at| at.map(|(_, (_, high))| high)))
+            .numbers("weight", regions.iter().map(|row| row.weight))
+            .numbers("evidence", regions.iter().map(|row| row.evidence))
+            .numbers("mean_evidence", regions.iter().map(|row| row.mean_evidence))
+            .numbers("weight_auc", regions.iter().map(|row| row.weight_auc))
+            .numbers("evidence_auc", regions.iter().map(|row| row.evidence_auc));
         let column = |table: Table, at: usize| {
-            let values = summary.precedence.iter().map(|row| row[at].unwrap_or(f64::NAN)).collect::<Vec<_>>();
-            if values.is_empty() {
-                table
-            } else {
-                table.numbers(&format!("before {}", regions[at].name), values)
-            }
+            let name = format!("before {}", regions[at].name);
+            table.numbers(&name, summary.precedence.iter().map(|row| row[at]))
         };
-        (0..regions.len()).fold(table, column)
+        (0..summary.precedence.len()).fold(table, column)
     }
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
