@@ -41,8 +41,8 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::Trace;
 use ssmprobe::model::train::run::Run;
 use ssmprobe::viz::draw::theme::Theme;
-use ssmprobe::viz::figures::dataset::{Choice, OVERVIEWS};
-use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
+use ssmprobe::viz::figures::dataset::{Choice, ColorBy, OVERVIEWS};
+use ssmprobe::viz::figures::image_map::ImageMapPlot;
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::stability::StabilityPlot;
@@ -432,9 +432,9 @@ fn draw_overviews(evaluation: Evaluation) {
     {
         if let Ok(space) = evaluation.space(vectors, similarity) {
             let _ = space.nearest(0, 3, true);
-            let view = ImageMapView { vectors, similarity, ..ImageMapView::default() };
-            let (evaluation, name) = (evaluation.clone(), evaluation.probe.clone());
-            plotted(&ImageMapPlot { evaluation, name, space: Arc::new(space), view });
+            let (evaluation, name, space) = (evaluation.clone(), evaluation.probe.clone(), Arc::new(space));
+            let (color, selected) = (ColorBy::default(), None);
+            plotted(&ImageMapPlot { evaluation, name, vectors, similarity, space, color, selected });
         }
     }
 }

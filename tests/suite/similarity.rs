@@ -17,7 +17,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, ColorBy};
-use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
+use ssmprobe::viz::figures::image_map::ImageMapPlot;
 use ssmprobe::viz::figures::plot::Plot;
 
 use crate::evaluation::{evaluated, open_evaluated, opened, part};
@@ -551,8 +551,7 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
 fn the_program_draws_the_map_that_the_window_exports() {
     let folder = tempfile::tempdir().expect("a folder");
     for color in [ColorBy::Outcome, ColorBy::Class] {
-        let marked = small::image_map(color);
-        let plot = ImageMapPlot { view: ImageMapView { selected: None, ..marked.view }, ..marked };
+        let plot = ImageMapPlot { selected: None, ..small::image_map(color) };
         let scene = Plot::draw_column(&plot, &Theme::print(), export::points(85.0)).expect("a picture");
         for ending in ["svg", "csv"] {
             let [window, headless] =

@@ -20,19 +20,6 @@ pub const INFO: Info = Info {
     tab: TabGroup::Images.tab(),
 };
 
-/// Settings of a map of images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ImageMapView {
-    /// Which vectors images are compared by.
-    pub vectors: VectorKind,
-    /// How these vectors are compared.
-    pub similarity: Similarity,
-    /// What dots are coloured by.
-    pub color: ColorBy,
-    /// The image to mark.
-    pub selected: Option<usize>,
-}
-
 /// A map of images as a [`Plot`].
 #[derive(Clone)]
 pub struct ImageMapPlot {
@@ -40,35 +27,31 @@ pub struct ImageMapPlot {
     pub evaluation: Arc<Evaluation>,
     /// The name of the probe among those that are open.
     pub name: String,
-    /// The vectors of the evaluation that `view` selects, and their projection.
+    /// Which vectors images are compared by.
+    pub vectors: VectorKind,
+    /// How these vectors are compared.
+    pub similarity: Similarity,
+    /// These vectors of the evaluation, and their projection.
     pub space: Arc<ImageSpace>,
-    /// The settings.
-    pub view: ImageMapView,
+    /// What dots are coloured by.
+    pub color: ColorBy,
+    /// The image to mark.
+    pub selected: Option<usize>,
 }
 
 impl Plot for ImageMapPlot {
     fn caption(&self) -> Caption {
-        let ImageMapView { vectors, similarity, color, .. } = self.view;
+        let (vectors, similarity) = (self.vectors.id(), self.similarity.id());
         let Evaluation { asked, change, .. } = &*self.evaluation;
-        let color = (color != ColorBy::default()).then(|| format!(" --color {}", color.id()));
+        let color = match self.color {
+            color if color == ColorBy::default() => String::new(),
+            color => format!(" --color {}", color.id()),
+        };
         Caption {
             title: INFO.title.to_owned(),
-            file: joined(&[
-                &asked.dataset,
-                &self.name,
-                &slug(change),
-                INFO.id,
-                vectors.id(),
-                similarity.id(),
-            ]),
+            file: joined(&[&asked.dataset, &self.name, &slug(change), INFO.id, vectors, similarity]),
             about: dataset::subject(&self.evaluation, &self.name),
-            command: format!(
-                "--figure {} --vectors {} --similarity {}{}",
-                INFO.id,
-                vectors.id(),
-                similarity.id(),
-                color.unwrap_or_default()
-            ),
+            command: format!("--figure {} --vectors {vectors} --similarity {similarity}{color}", INFO.id),
         }
     }
 
@@ -110,7 +93,7 @@ impl ImageMapPlot {
     fn colors(&self, theme: &Theme) -> (Vec<usize>, Vec<(Color, String)>) {
         let evaluation = &self.evaluation;
         let images = 0..evaluation.len();
-        if self.view.color == ColorBy::Outcome {
+        if self.color == ColorBy::Outcome {
             let key = [(0, "Right"), (1, "Wrong")].map(|(at, name)| (theme.series(at), name.to_owned()));
             return (
                 images.map(|image| usize::from(evaluation.right(image) != Some(true))).collect(),
@@ -145,8 +128,8 @@ impl ImageMapPlot {
         let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such a vector".to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let (entries, key) = self.colors(theme);
-        let what = format!("{} · {}", self.view.vectors.name(), self.view.similarity.name());
-        let by_outcome = self.view.color == ColorBy::Outcome;
+        let what = format!("{} · {}", self.vectors.name(), self.similarity.name());
+        let by_outcome = self.color == ColorBy::Outcome;
         let ring = |entry: usize| (by_outcome && entry == 1).then_some(theme.ink);
         let mark = |entry, color| ring(entry).map_or(Mark::Dot(color), |ring| Mark::Ring(color, ring));
         let legend = key.iter().enumerate().map(|(at, (color, name))| (mark(at, *color), name.as_str()));
@@ -168,7 +151,7 @@ impl ImageMapPlot {
                 }
             }
         }
-        if let Some(center) = self.view.selected.filter(|image| *image < points.len()).and_then(at) {
+        if let Some(center) = self.selected.filter(|image| *image < points.len()).and_then(at) {
             dataset::mark_selected(&mut scene, theme, center);
         }
         frame.axes(&mut scene, theme);

@@ -21,7 +21,7 @@ use ssmprobe::model::trace::{
 };
 use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
-use ssmprobe::viz::figures::image_map::{ImageMapPlot, ImageMapView};
+use ssmprobe::viz::figures::image_map::ImageMapPlot;
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
 use ssmprobe::viz::figures::rates::{RateCell, RateGrid, RatesPlot};
 use ssmprobe::viz::figures::settings::{SettingLine, SettingPoint, SettingsPlot};
@@ -432,8 +432,8 @@ pub fn image_map(color: ColorBy) -> ImageMapPlot {
     let evaluation = evaluation();
     let (vectors, similarity) = (VectorKind::Routing, Similarity::Spearman);
     let space = Arc::new(evaluation.space(vectors, similarity).expect("vectors"));
-    let view = ImageMapView { vectors, similarity, color, selected: Some(2) };
-    ImageMapPlot { name: evaluation.probe.clone(), evaluation, space, view }
+    let name = evaluation.probe.clone();
+    ImageMapPlot { evaluation, name, vectors, similarity, space, color, selected: Some(2) }
 }
 
 /// The stability of an order under three kinds of change.

@@ -12,7 +12,7 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, ColorBy, MapOf, OVERVIEWS};
-use crate::viz::figures::image_map::{self, ImageMapPlot, ImageMapView};
+use crate::viz::figures::image_map::{self, ImageMapPlot};
 use crate::viz::figures::plot::{EvaluationPlot, Plot, own_path};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
@@ -145,10 +145,10 @@ impl EvaluationFlags {
         let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
         let evaluation = source::evaluation(path)?;
         let SimilarityFlags { vectors, similarity } = self.similarity;
-        let space = self.similarity.space(&evaluation, path)?;
-        let view = ImageMapView { vectors, similarity, color: self.color, selected: None };
-        let name = evaluation.probe.clone();
-        Ok(ImageMapPlot { evaluation: Arc::new(evaluation), name, space: Arc::new(space), view })
+        let space = Arc::new(self.similarity.space(&evaluation, path)?);
+        let (name, color) = (evaluation.probe.clone(), self.color);
+        let evaluation = Arc::new(evaluation);
+        Ok(ImageMapPlot { evaluation, name, vectors, similarity, space, color, selected: None })
     }
 }
 

@@ -11,16 +11,16 @@ use crate::app::jobs::DatasetId;
 use crate::app::state::{GalleryFilter, Scope};
 use crate::app::window::panels::prelude::*;
 use crate::viz::draw::Scene;
-use crate::viz::figures::dataset::ColorBy;
-use crate::viz::figures::image_map::{INFO, ImageMapPlot, ImageMapView};
+use crate::viz::figures::dataset::{Choice, ColorBy};
+use crate::viz::figures::image_map::{INFO, ImageMapPlot};
 
 /// Minimum distance between two corners of the lasso.
 const STEP_PX: f32 = 2.0;
 
 #[derive(Default)]
 pub struct ImageMapPane {
-    /// Keyed by the addresses of evaluation and space, the view, and the name of the probe.
-    plot: PlotView<([usize; 2], ImageMapView, String), ImageMapPlot>,
+    /// Keyed by the addresses of evaluation and space, the colours, the image to mark, and the name of the probe.
+    plot: PlotView<([usize; 2], ColorBy, Option<usize>, String), ImageMapPlot>,
     /// Corners of the lasso that is being drawn, on the screen.
     lasso: Vec<Pos2>,
 }
@@ -47,17 +47,14 @@ impl Panel for ImageMapPane {
             }
         };
         let selected = cx.state.current_index(dataset);
-        let choice = &cx.state.views.overview;
-        let (vectors, similarity, color) = (choice.vectors, choice.similarity, choice.color);
-        let view = ImageMapView { vectors, similarity, color, selected };
+        let Choice { vectors, similarity, color, .. } = cx.state.views.overview;
+        let name = cx.evaluated_name(cx.focus);
         let addresses = [Arc::as_ptr(&evaluation).addr(), Arc::as_ptr(&space).addr()];
+        let key = (addresses, color, selected, name.clone());
+        let plot = ImageMapPlot { evaluation, name, vectors, similarity, space, color, selected };
         // The mark of the current image is not exported.
-        let unmarked = |plot: &ImageMapPlot| ImageMapPlot {
-            view: ImageMapView { selected: None, ..plot.view },
-            ..plot.clone()
-        };
-        let plot = ImageMapPlot { evaluation, name: cx.evaluated_name(cx.focus), space, view };
-        let found = self.plot.fill(ui, cx, (addresses, view, plot.name.clone()), plot, unmarked);
+        let unmarked = |plot: &ImageMapPlot| ImageMapPlot { selected: None, ..plot.clone() };
+        let found = self.plot.fill(ui, cx, key, plot, unmarked);
         if let Some((plot, image, response)) = found {
             let name = plot.item(image);
             let clicked = response.clicked();
