@@ -30,10 +30,10 @@ pub struct Evaluations {
     running: Option<(JobId, bool)>,
     /// Why the last evaluation failed.
     error: Option<UserError>,
-    /// The least recently shown come first.
-    known: Vec<KnownEvaluation>,
-    /// The readings of the job under way without a result yet.
-    requested: Vec<Requested>,
+    /// The results; the least recently shown come first.
+    known: Vec<(Key, Result<Arc<Evaluation>, UserError>)>,
+    /// The inputs, at the time of the request, of what the job under way has no result of yet, and whether each is only looked up.
+    requested: Vec<(Key, bool)>,
     /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`), with removal curves in
@@ -60,21 +60,6 @@ struct Key {
     masks: Option<PathBuf>,
 }
 
-/// A reading that is being evaluated.
-struct Requested {
-    subject: EvalProbe,
-    /// The inputs at the time of the request.
-    key: Key,
-    /// Whether it is only looked up.
-    is_lookup: bool,
-}
-
-/// The result of an evaluation.
-struct KnownEvaluation {
-    key: Key,
-    result: Result<Arc<Evaluation>, UserError>,
-}
-
 impl Evaluations {
     /// The job under way: an evaluation or a lookup.
     pub fn under_way(&self) -> Option<JobId> {
@@ -88,8 +73,8 @@ impl Evaluations {
 
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
-        self.known.retain(|known| known.key.dataset != dataset);
-        self.requested.retain(|requested| requested.key.dataset != dataset);
+        self.known.retain(|(key, _)| key.dataset != dataset);
+        self.requested.retain(|(key, _)| key.dataset != dataset);
         self.revision += 1;
     }
 }
@@ -121,8 +106,8 @@ impl State {
         change: Intervention,
     ) -> Known<'_, Evaluation> {
         let key = self.evaluation_key(dataset, probe, change)?;
-        let known = self.evaluations.known.iter().find(|known| known.key == key);
-        known.map(|known| known.result.as_ref())
+        let known = self.evaluations.known.iter().find(|(own, _)| *own == key);
+        known.map(|(_, result)| result.as_ref())
     }
 
     /// The evaluation of a column on any open dataset.
@@ -172,9 +157,11 @@ impl State {
     /// Takes what a restored session has not looked up yet: it has just been opened, or other work takes the lookup's place.
     fn take_lookups(&mut self, dataset: DatasetId) -> Vec<EvalProbe> {
         if !std::mem::take(&mut self.evaluations.is_restored) {
-            let unanswered = self.evaluations.requested.drain(..);
-            let rest = unanswered.filter(|one| one.is_lookup && one.key.dataset == dataset);
-            return rest.map(|one| one.subject).collect();
+            let unanswered = std::mem::take(&mut self.evaluations.requested).into_iter();
+            let rest = unanswered.filter(|(key, is_lookup)| *is_lookup && key.dataset == dataset);
+            return rest
+                .filter_map(|(key, _)| self.library.eval_probe(key.reader.probe, key.change))
+                .collect();
         }
         let mut all = self.eval_probes(self.readings(true));
         all.reverse(); // the columns come last: of the latest, also the numbers per token are kept
@@ -213,11 +200,10 @@ impl State {
         }
         self.evaluations.abandoned.clear();
         let requests = self.start_evaluation(self.readings(all), removals);
-        let asked = self.evaluations.requested.iter().filter(|one| !one.is_lookup);
-        let differs = |Requested { subject, .. }: &Requested| {
-            Some((subject.probe, self.library.token_mismatch(subject.probe)?.0))
-        };
-        let others: IndexMap<ProbeId, String> = asked.filter_map(differs).collect();
+        let asked = self.evaluations.requested.iter().filter(|(_, is_lookup)| !is_lookup);
+        let differs = |probe: ProbeId| Some((probe, self.library.token_mismatch(probe)?.0));
+        let others: IndexMap<ProbeId, String> =
+            asked.filter_map(|(key, _)| differs(key.reader.probe)).collect();
         if let Some((first, why)) = others.first().filter(|_| !requests.is_empty()) {
             let (many, first) = (counted(others.len(), "probe", "probes"), self.library.probe_name(*first));
             let text = format!(
@@ -302,7 +288,7 @@ impl State {
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |(subject, is_lookup): (&EvalProbe, bool)| {
             let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
-            Some(Requested { subject: subject.clone(), key, is_lookup })
+            Some((key, is_lookup))
         };
         let evaluated = subjects.iter().map(|subject| (subject, false));
         let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
@@ -320,31 +306,30 @@ impl State {
             return;
         }
         let EvalAnswer { subject, result } = answer;
-        let is_unchanged = |Requested { subject: own, key, .. }: &Requested| {
-            *own == subject
-                && self.evaluation_key(key.dataset, own.probe, own.change.clone()).as_ref() == Some(key)
+        let is_unchanged = |(key, _): &(Key, bool)| {
+            self.evaluation_key(key.dataset, subject.probe, subject.change.clone()).as_ref() == Some(key)
         };
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
-            let Requested { key, .. } = self.evaluations.requested.swap_remove(at);
+            let (key, _) = self.evaluations.requested.swap_remove(at);
             if let Err(error) = &result {
                 let name = self.library.probe_name(subject.probe);
                 self.record(Severity::Error, format!("Evaluating {name}: {error}"));
             }
-            self.keep_evaluation(KnownEvaluation { key, result });
+            self.keep_evaluation(key, result);
         }
     }
 
     /// Stores a result in place of an earlier one of the same dataset, probe and intervention. Of those that are not on screen
     /// only [`MAX_HIDDEN`] stay.
-    fn keep_evaluation(&mut self, new: KnownEvaluation) {
+    fn keep_evaluation(&mut self, new: Key, result: Result<Arc<Evaluation>, UserError>) {
         let mut known = std::mem::take(&mut self.evaluations.known);
         let subject = |key: &Key| (key.dataset, key.reader.probe, key.change.clone());
-        known.retain(|known| subject(&known.key) != subject(&new.key));
-        known.sort_by_key(|known| self.is_on_screen(&known.key));
-        let hidden = known.partition_point(|known| !self.is_on_screen(&known.key));
+        known.retain(|(key, _)| subject(key) != subject(&new));
+        known.sort_by_key(|(key, _)| self.is_on_screen(key));
+        let hidden = known.partition_point(|(key, _)| !self.is_on_screen(key));
         known.drain(..hidden.saturating_sub(MAX_HIDDEN));
-        known.push(new);
-        keep_latest(known.iter_mut().filter_map(|known| known.result.as_mut().ok()), MAX_BYTES);
+        known.push((new, result));
+        keep_latest(known.iter_mut().filter_map(|(_, result)| result.as_mut().ok()), MAX_BYTES);
         self.evaluations.known = known;
         self.evaluations.revision += 1;
     }
@@ -365,15 +350,14 @@ impl State {
         if self.evaluations.running.take_if(|(own, _)| *own == job).is_some() {
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
-            self.evaluations.abandoned.extend(unanswered.into_iter().map(|one| one.key));
+            self.evaluations.abandoned.extend(unanswered.into_iter().map(|(key, _)| key));
         }
     }
 
     /// A dataset was closed. Its evaluations are kept until another one is closed, in case that is undone.
     pub(super) fn forget_evaluations(&mut self, closed: DatasetId) {
         let open = &self.library.datasets;
-        self.evaluations
-            .known
-            .retain(|known| known.key.dataset == closed || open.contains_key(&known.key.dataset));
+        let known = &mut self.evaluations.known;
+        known.retain(|(key, _)| key.dataset == closed || open.contains_key(&key.dataset));
     }
 }
