@@ -52,7 +52,6 @@ use egui::{CentralPanel, Frame, Margin, Ui, UiBuilder};
 use self::background::BackgroundWork;
 use self::dialogs::file_request::FileRequest;
 use self::dialogs::leaving::Leaving;
-use self::dialogs::tour::TourResponse;
 use self::dialogs::{Dialogs, dialog};
 use self::layout::Layout;
 use self::named_workspace::NamedWorkspace;
@@ -236,11 +235,10 @@ impl MainWindow {
         self.toasts.ui(ui, state, self.jobs_height + lifts, &mut actions);
         self.named.settle(state);
         self.draw_dialogs(ui, state, &mut actions);
-        let tour = self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus));
-        match tour.unwrap_or(TourResponse::Stay) {
-            TourResponse::Stay => {}
-            TourResponse::Show(pane) => self.show(pane),
-            TourResponse::End => self.dialogs.tour = None,
+        match self.dialogs.tour.as_mut().map(|tour| tour.ui(ui, self.jobs_height, has_focus)) {
+            None | Some(dialog::Answer::Open) => {}
+            Some(dialog::Answer::Given(pane)) => self.show(pane),
+            Some(dialog::Answer::Closed) => self.dialogs.tour = None,
         }
         if ui.input(|i| !i.raw.hovered_files.is_empty()) {
             drop_overlay::ui(ui, &theme);

@@ -3,7 +3,7 @@
 use eframe::egui;
 use egui::{Align2, Frame, RichText, Ui, Vec2};
 
-use super::dialog;
+use super::dialog::{self, Answer};
 use crate::app::window::panels::COMPARE;
 use crate::viz::figures::dataset::Overview as _;
 use crate::viz::figures::dataset::scatter::Scatter;
@@ -67,22 +67,15 @@ pub struct Tour {
     pub lifts: f32,
 }
 
-/// What a person clicked in the card.
-pub enum TourResponse {
-    Stay,
-    /// Another step, which shows this pane.
-    Show(&'static str),
-    End,
-}
-
 impl Tour {
     /// The pane of its step.
     pub fn pane(&self) -> &'static str {
         steps()[self.step].pane
     }
 
-    /// Draws the card, `up` points above the status bar. Enter goes on unless it is `taken` by what had the focus.
-    pub fn ui(&mut self, ui: &Ui, up: f32, taken: bool) -> TourResponse {
+    /// Draws the card, `up` points above the status bar; the pane of another step. Enter goes on unless it is `taken` by what had
+    /// the focus.
+    pub fn ui(&mut self, ui: &Ui, up: f32, taken: bool) -> Answer<&'static str> {
         let (steps, at) = (steps(), self.step);
         // In a narrow window beside the pictures of the first steps.
         let width = ui.ctx().content_rect().width();
@@ -100,23 +93,23 @@ impl Tour {
             ui.label(RichText::new(step.title).size(15.0).strong());
             ui.add(egui::Label::new(step.text).wrap());
             ui.add_space(6.0);
-            let mut response = TourResponse::Stay;
+            let mut answer = Answer::Open;
             ui.horizontal(|ui| {
                 let last = at + 1 == steps.len();
                 let next = dialog::main_button(ui, if last { "Done" } else { "Next" }, true);
                 if next.clicked() || !taken && dialog::entered(ui) {
-                    response = if last { TourResponse::End } else { TourResponse::Show(steps[at + 1].pane) };
+                    answer = if last { Answer::Closed } else { Answer::Given(steps[at + 1].pane) };
                     self.step = (at + 1).min(steps.len() - 1);
                 }
                 if ui.add_enabled(at > 0, egui::Button::new("Back")).clicked() {
                     self.step = at - 1;
-                    response = TourResponse::Show(steps[at - 1].pane);
+                    answer = Answer::Given(steps[at - 1].pane);
                 }
                 if !last && ui.button("End the tour").clicked() {
-                    response = TourResponse::End;
+                    answer = Answer::Closed;
                 }
             });
-            response
+            answer
         };
         let frame = Frame::window(&ui.ctx().global_style()).inner_margin(egui::Margin::same(12));
         let shown = area.show(ui.ctx(), |ui| frame.show(ui, card).inner);
