@@ -300,19 +300,15 @@ impl<'a> PanelContext<'a> {
 
     /// Draws why something failed, with a button to retry on the processor where that may help.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
-        self.failed_with(ui, error, None);
+        placeholder::failed(ui, self, error, None);
     }
 
-    /// The same, with a button of text `again` that retries it; true when it is clicked.
-    pub fn failed_with(&mut self, ui: &mut Ui, error: &UserError, again: Option<&str>) -> bool {
-        let wanted = placeholder::failed(ui, error, again);
-        if matches!(wanted, Some(placeholder::Retry::OnCpu)) {
-            let settings = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
-            self.send(Command::SetTrainForm(Box::new(settings)));
-            self.send(Command::SetDevice("cpu".to_owned()));
-            self.send(Command::Retry);
-        }
-        matches!(wanted, Some(placeholder::Retry::Again))
+    /// Does again on the processor what failed.
+    fn retry_on_cpu(&mut self) {
+        let settings = TrainSettings { device: "cpu".to_owned(), ..self.state.training.form.clone() };
+        self.send(Command::SetTrainForm(Box::new(settings)));
+        self.send(Command::SetDevice("cpu".to_owned()));
+        self.send(Command::Retry);
     }
 
     /// Draws what is missing before anything can be shown, with buttons that open it.

@@ -63,17 +63,10 @@ pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
     });
 }
 
-/// How a person chose to retry after a failure.
-pub enum Retry {
-    /// On the processor.
-    OnCpu,
-    /// As before.
-    Again,
-}
-
-/// Shows why something failed and what to do, as selectable text; `again` is the text of a button that retries it.
-pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Retry> {
-    let mut retry = None;
+/// Shows why something failed and what to do, as selectable text, with a button to retry on the processor where that may help.
+/// `again` is the text of a button that retries it as before; true when that is clicked.
+pub fn failed(ui: &mut Ui, cx: &mut PanelContext<'_>, error: &UserError, again: Option<&str>) -> bool {
+    let mut retried = false;
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
         middle(ui, 90.0, |ui| {
             for (at, line) in error.lines.iter().enumerate() {
@@ -83,22 +76,22 @@ pub fn failed(ui: &mut Ui, error: &UserError, again: Option<&str>) -> Option<Ret
             if error.wants_cpu() {
                 ui.add_space(4.0);
                 let button = ui.button(ON_CPU).on_hover_text("Opens the backbone there and tries again");
-                retry = button.clicked().then_some(Retry::OnCpu);
+                if button.clicked() {
+                    cx.retry_on_cpu();
+                }
             } else if let Some(remedy) = &error.remedy {
                 selectable(ui, RichText::new(remedy));
             }
             if let Some(again) = again {
                 ui.add_space(4.0);
-                if ui.button(again).clicked() {
-                    retry = Some(Retry::Again);
-                }
+                retried = ui.button(again).clicked();
             }
             ui.add_space(2.0);
             copy_button(ui, error);
         });
         follow_focus(ui);
     });
-    retry
+    retried
 }
 
 /// Text that can be selected and copied.

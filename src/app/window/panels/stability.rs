@@ -38,7 +38,7 @@ impl Panel for StabilityPane {
         match cx.state.stability_of(column) {
             Some(Ok(stability)) => self.draw(ui, cx, stability),
             Some(Err(error)) => {
-                if cx.failed_with(ui, error, Some("Measure again")) {
+                if placeholder::failed(ui, cx, error, Some("Measure again")) {
                     cx.send(Command::MeasureStability(column));
                 }
             }

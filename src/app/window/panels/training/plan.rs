@@ -55,7 +55,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             });
         }
         PreflightState::Failed(error) => {
-            if cx.failed_with(ui, error, Some("Try again")) {
+            if placeholder::failed(ui, cx, error, Some("Try again")) {
                 cx.send(Command::PlanTraining);
             }
         }
