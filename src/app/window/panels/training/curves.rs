@@ -11,7 +11,7 @@ use egui_plot::{
 };
 
 use super::head_curves::{HeadCurve, HeadCurves};
-use super::readout::{self, Named};
+use super::readout;
 use crate::app::jobs::history::{Band, Curve, Measure, TrainHistory};
 use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
@@ -214,7 +214,7 @@ impl Curves {
         let reached = curves.iter().filter_map(|(_, curve)| curve.smooth.at.last());
         let reached = reached.fold(1.0, |most: f64, at| most.max(*at));
         // Read out as they are, as in the table below and in exports, however they are smoothed.
-        let read: Vec<&Named> = curves.iter().map(|(_, curve)| &curve.named).collect();
+        let read: Vec<(&str, &Curve)> = curves.iter().map(|(_, one)| (&*one.name, &one.raw)).collect();
         let band_of = self.band;
         let plot = Plot::new((&runs[0].about.folder, loss))
             .width(size.x)
@@ -244,7 +244,7 @@ impl Curves {
         let scope = ui.scope(|ui| {
             ui.visuals_mut().override_text_color = Some(color32(theme.muted));
             plot.show(ui, |plot| {
-                for (series, HeadCurve { smooth: curve, named: Named { name, curve: raw }, .. }) in &curves {
+                for (series, HeadCurve { name, raw, smooth: curve, .. }) in &curves {
                     let color = color32(theme.series(*series));
                     let scale = |value: f64| if log { value.max(1e-12).log10() } else { value };
                     let line = |curve: &Curve| -> PlotPoints<'_> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::readout::Named;
 use crate::app::jobs::history::{Curve, Measure, TrainHistory, smooth};
 
 /// A curve of every head, of one measure.
@@ -16,9 +15,11 @@ pub struct HeadCurves {
 pub struct HeadCurve {
     /// The head's name in its run.
     pub head: String,
+    /// Its name among all runs.
+    pub name: String,
+    /// The curve as it is.
+    pub raw: Curve,
     pub smooth: Curve,
-    /// The curve as it is, under its name among all runs.
-    pub named: Named,
 }
 
 impl HeadCurves {
@@ -26,13 +27,13 @@ impl HeadCurves {
         let mut all = Vec::new();
         for run in runs {
             for (at, head) in run.about.heads.iter().enumerate() {
-                let curve = run.curve(at, measure);
+                let raw = run.curve(at, measure);
                 let smooth = match smoothing > 0.0 {
                     true => run.curve_of(at, measure, |points| smoothed(&points, smoothing)),
-                    false => curve.clone(),
+                    false => raw.clone(),
                 };
-                let named = Named { name: run.name_among(head, runs.iter().map(|run| &***run)), curve };
-                all.push(HeadCurve { head: head.clone(), smooth, named });
+                let name = run.name_among(head, runs.iter().map(|run| &***run));
+                all.push(HeadCurve { head: head.clone(), name, raw, smooth });
             }
         }
         Self { of: runs.iter().map(|run| Arc::clone(run)).collect(), smoothing, all }
