@@ -7,7 +7,6 @@ use super::State;
 use super::jobs::{JobKind, Severity};
 use super::library::{Image, Label, Status};
 use super::run_choice::MAX_AUTO_COLUMNS;
-use super::thumbnails::Thumbnail;
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::app::jobs::{BackboneId, DatasetId, Event, ImageId, JobId, ProbeId, Request};
@@ -53,10 +52,8 @@ impl State {
             Event::Evaluated { job, answer } => self.evaluated(job, answer),
             Event::Recognised { found, .. } => return self.open_recognised(found),
             Event::FolderListed { job, folder } => self.folder_listed(job, folder),
-            Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Thumbnail::Ready(picture)),
-            Event::ThumbnailFailed { image, error } => {
-                self.put_thumbnail(image, Thumbnail::Failed(error.one_line()));
-            }
+            Event::ThumbnailReady { image, picture } => self.put_thumbnail(image, Ok(picture)),
+            Event::ThumbnailFailed { image, error } => self.put_thumbnail(image, Err(error)),
             Event::Memory(bytes) => self.remote_memory = Some(bytes),
             Event::Training { job, event } => return self.training_event(job, event),
             Event::RunRead { job, folder, snapshot } => return self.read_run(job, folder, snapshot),

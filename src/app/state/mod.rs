@@ -65,7 +65,7 @@ use self::share::Sharing;
 use self::shared_limits::KnownLimits;
 pub use self::sheet::{ImageMap, Overlay, Sheet, SheetView};
 pub use self::tasks::TaskPlan;
-pub use self::thumbnails::{Thumbnail, Thumbnails};
+pub use self::thumbnails::Thumbnails;
 pub use self::training::{ActiveRun, PreflightState, Training};
 use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::State;
+use super::{Known, State};
 use crate::app::jobs::{ImageId, Request};
+use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::trace::Picture;
 
@@ -18,27 +19,16 @@ const MAX_REQUESTED: usize = 256;
 /// Most visible images of a gallery that get thumbnails: two galleries may be open, and must not evict each other's.
 const MAX_VISIBLE: usize = MAX_THUMBNAILS / 2;
 
-/// A thumbnail, or why there is none.
-#[derive(Clone, Debug)]
-pub enum Thumbnail {
-    /// The picture.
-    Ready(Arc<Picture>),
-    /// The error, in one line.
-    Failed(String),
-}
-
 /// Thumbnails by image.
 #[derive(Default)]
 pub struct Thumbnails {
     /// The most recently used last.
-    known: IndexMap<ImageId, Thumbnail>,
+    known: IndexMap<ImageId, Result<Arc<Picture>, UserError>>,
     /// The images of the latest request that have no thumbnail yet.
     requested: Vec<ImageId>,
     /// How many workspaces were open before. An answer names an id alone, and images of two workspaces may have the same: requests
     /// are for [tickets](Self::ticket), which hold this number too.
     earlier: u64,
-    /// How many of the known ones failed.
-    failed: usize,
 }
 
 /// The first [`MAX_VISIBLE`] of these images.
@@ -47,9 +37,9 @@ fn first_visible(images: &[ImageId]) -> &[ImageId] {
 }
 
 impl Thumbnails {
-    /// The thumbnail of an image, if it is known.
-    pub fn get(&self, image: ImageId) -> Option<&Thumbnail> {
-        self.known.get(&image)
+    /// The thumbnail of an image.
+    pub fn get(&self, image: ImageId) -> Known<'_, Picture> {
+        self.known.get(&image).map(Result::as_ref)
     }
 
     /// Whether visible images lack thumbnails, and no request is under way.
@@ -64,13 +54,12 @@ impl Thumbnails {
 
     /// Whether an image could not be read.
     pub(super) fn has_failed(&self) -> bool {
-        self.failed > 0
+        self.known.values().any(Result::is_err)
     }
 
     /// Forgets the failures, so that the visible images are requested again.
     pub(super) fn forget_failures(&mut self) {
-        self.known.retain(|_, thumbnail| matches!(thumbnail, Thumbnail::Ready(_)));
-        self.failed = 0;
+        self.known.retain(|_, thumbnail| thumbnail.is_ok());
     }
 
     /// Forgets all of them, as another workspace is opened.
@@ -84,32 +73,28 @@ impl Thumbnails {
     }
 
     pub(super) fn forget(&mut self, image: ImageId) {
-        if let Some(Thumbnail::Failed(_)) = self.known.shift_remove(&image) {
-            self.failed -= 1;
-        }
+        self.known.shift_remove(&image);
     }
 }
 
 impl State {
     /// The number of images in the library, without those that are known to be unreadable.
     pub fn readable_images(&self) -> usize {
-        self.library.images.len() - self.thumbnails.failed // images that leave the library are forgotten
+        let failed = self.thumbnails.known.values().filter(|thumbnail| thumbnail.is_err()).count();
+        self.library.images.len() - failed // images that leave the library are forgotten
     }
 
     /// Stores the thumbnail that was requested by this ticket, if its image is still in the library, which those of an earlier workspace
     /// are not.
-    pub(super) fn put_thumbnail(&mut self, ticket: ImageId, thumbnail: Thumbnail) {
+    pub(super) fn put_thumbnail(&mut self, ticket: ImageId, thumbnail: Result<Arc<Picture>, UserError>) {
         let thumbnails = &mut self.thumbnails;
         let image = thumbnails.ticket(ticket);
         thumbnails.requested.retain(|wanted| *wanted != image);
         if self.library.images.contains_key(&image) {
             thumbnails.forget(image);
-            thumbnails.failed += usize::from(matches!(thumbnail, Thumbnail::Failed(_)));
             thumbnails.known.insert(image, thumbnail);
-            if let Some(oldest) = thumbnails.known.keys().next().copied()
-                && thumbnails.known.len() > MAX_THUMBNAILS
-            {
-                thumbnails.forget(oldest);
+            if thumbnails.known.len() > MAX_THUMBNAILS {
+                thumbnails.known.shift_remove_index(0);
             }
         }
     }
@@ -156,7 +141,7 @@ mod tests {
             }
         });
         for (ticket, is_own) in tickets.into_iter().zip([false, true]) {
-            state.put_thumbnail(ticket, Thumbnail::Ready(Arc::default()));
+            state.put_thumbnail(ticket, Ok(Arc::default()));
             assert_eq!(state.thumbnails.get(id).is_some(), is_own);
             assert!(state.show_thumbnails(&[id]).is_empty(), "it is requested once");
         }

@@ -8,7 +8,7 @@ use egui::{Color32, ColorImage, Context, Pos2, Stroke, StrokeKind, TextureHandle
 use indexmap::IndexMap;
 
 use crate::app::jobs::ImageId;
-use crate::app::state::{Image, ImageMap, Label, Overlay, Thumbnail};
+use crate::app::state::{Image, ImageMap, Label, Overlay};
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets;
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation};
@@ -212,12 +212,12 @@ impl Tile {
                 };
                 ColorImage::from_rgb([map.seen.width, map.seen.height], &rgb)
             }),
-            (None, Some(Thumbnail::Ready(picture))) => {
+            (None, Some(Ok(picture))) => {
                 let key = Key { column: None, overlay: Overlay::None, ..key };
                 let make = || ColorImage::from_rgb([picture.width, picture.height], &picture.rgb);
                 tiles.get(ui.ctx(), key, picture, make)
             }
-            (None, Some(Thumbnail::Failed(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
+            (None, Some(Err(_))) => return word(ui, rect, "Unreadable", cx.theme.muted),
             (None, None) => return,
         };
         // Cropped to the square in the middle.
@@ -252,8 +252,8 @@ impl Tile {
         {
             ui.label(finding.head(6));
         }
-        if let Some(Thumbnail::Failed(why)) = cx.state.thumbnails.get(self.id) {
-            ui.label(why);
+        if let Some(Err(why)) = cx.state.thumbnails.get(self.id) {
+            ui.label(why.one_line());
         }
     }
 }
