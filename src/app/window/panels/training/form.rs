@@ -8,10 +8,9 @@ use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui};
 use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
-use super::heads;
-use super::place::PlaceForm;
-use super::send_before_start;
+use super::{heads, place, send_before_start};
 use crate::app::format::file_name;
+use crate::app::jobs::tasks::TaskForm;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
 use crate::app::state::PreflightState;
@@ -39,7 +38,8 @@ pub struct Form {
     editing: Option<(TrainSettings, TrainSettings)>,
     /// The text of layers and of rates, while it is being typed or is invalid.
     typed: [Option<String>; 2],
-    place: PlaceForm,
+    /// The Slurm options, while they are edited.
+    slurm: Option<TaskForm>,
 }
 
 impl Form {
@@ -64,7 +64,7 @@ impl Form {
         ui.add_space(6.0);
         let mut settled = protocol(ui, cx, &mut edited);
         ui.add_space(2.0); // as between the rows above
-        self.place.ui(ui, cx);
+        place::ui(ui, cx, &mut self.slurm);
         CollapsingHeader::new("Advanced").show(ui, |ui| {
             settled &= advanced(ui, cx, &mut edited);
             settled &= axes(ui, &mut edited, &mut self.typed);

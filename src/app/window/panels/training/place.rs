@@ -15,38 +15,31 @@ const LABEL_PX: f32 = 64.0;
 /// Gap between names and fields.
 const GAP_PX: f32 = 12.0;
 
-/// The Slurm options while they are edited: the state gets them when typing ends.
-#[derive(Default)]
-pub struct PlaceForm {
-    editing: Option<TaskForm>,
-}
-
-impl PlaceForm {
-    pub fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-        let known = &cx.state.settings.training;
-        let mut place = cx.state.train_place();
-        let mut form = self.editing.take().unwrap_or_else(|| known.slurm.clone());
-        Grid::new("place").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
-            let label = ui.label("Where").id;
-            let list = combo(ui, "place", COMBO_PX, name(cx.state, place), |ui| {
-                for other in cx.state.train_places() {
-                    let about = about(other);
-                    ui.selectable_value(&mut place, other, name(cx.state, other)).on_hover_text(about);
-                }
-            });
-            list.labelled_by(label).on_hover_text(about(place));
-            ui.end_row();
+/// Draws the choice; `editing` holds the Slurm options while they are edited: the state gets them when typing ends.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, editing: &mut Option<TaskForm>) {
+    let known = &cx.state.settings.training;
+    let mut place = cx.state.train_place();
+    let mut form = editing.take().unwrap_or_else(|| known.slurm.clone());
+    Grid::new("place").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
+        let label = ui.label("Where").id;
+        let list = combo(ui, "place", COMBO_PX, name(cx.state, place), |ui| {
+            for other in cx.state.train_places() {
+                let about = about(other);
+                ui.selectable_value(&mut place, other, name(cx.state, other)).on_hover_text(about);
+            }
         });
-        let settled = place != TrainPlace::Slurm || fields(ui, &mut form);
-        // A saved place that is not available now is kept until another is chosen.
-        let place = if place == cx.state.train_place() { known.place } else { place };
-        let edited = TrainPlaceSettings { place, slurm: form };
-        let set = || Command::SetTrainPlace(Box::new(edited.clone()));
-        if settled && edited != *known {
-            cx.send(set());
-        } else if !settled && (edited == *known || !send_before_start(cx, set())) {
-            self.editing = Some(edited.slurm);
-        }
+        list.labelled_by(label).on_hover_text(about(place));
+        ui.end_row();
+    });
+    let settled = place != TrainPlace::Slurm || fields(ui, &mut form);
+    // A saved place that is not available now is kept until another is chosen.
+    let place = if place == cx.state.train_place() { known.place } else { place };
+    let edited = TrainPlaceSettings { place, slurm: form };
+    let set = || Command::SetTrainPlace(Box::new(edited.clone()));
+    if settled && edited != *known {
+        cx.send(set());
+    } else if !settled && (edited == *known || !send_before_start(cx, set())) {
+        *editing = Some(edited.slurm);
     }
 }
 
