@@ -733,14 +733,14 @@ fn a_workspace_comes_back_as_it_was() {
     let mut loaded = Workspace::load(&there).expect("loaded");
     assert_eq!(loaded.layout, json!({"tiles": [1, 2]}));
     let missing = loaded.missing();
-    let missing_image =
-        missing.iter().find(|missing| missing.path == moved.join("data/x.png")).expect("named");
+    let (missing_image, _) =
+        missing.iter().find(|(_, path)| *path == moved.join("data/x.png")).expect("named");
     std::fs::create_dir(here("found")).expect("a folder");
     for name in ["x.png", "a.safetensors"] {
         std::fs::File::create(here("found").join(name)).expect("a file");
     }
-    assert!(matches!(missing_image.entry, Entry::Image(_)));
-    assert_eq!(loaded.relink(missing_image.entry, &here("found/x.png")), 2, "its neighbour is found with it");
+    assert!(matches!(missing_image, Entry::Image(_)));
+    assert_eq!(loaded.relink(*missing_image, &here("found/x.png")), 2, "its neighbour is found with it");
     assert_eq!(loaded.missing().len(), missing.len() - 2);
 
     let mut again = State::new(Settings::default());
@@ -794,7 +794,7 @@ fn masks_that_are_chosen_are_asked_for_taken_back_and_kept() {
     let text = std::fs::read_to_string(&file).expect("a workspace");
     assert!(text.contains("\"masks\": \"masks\""), "from the workspace's folder: {text}");
     let loaded = Workspace::load(&file).expect("a workspace");
-    assert!(loaded.missing().iter().any(|missing| missing.entry == Entry::Masks));
+    assert!(loaded.missing().iter().any(|(entry, _)| *entry == Entry::Masks));
     let mut again = State::new(Settings::default());
     again.restore(loaded);
     assert_eq!(again.masks, Some(home.path().join("masks")));
@@ -849,10 +849,7 @@ fn a_workspace_moves_with_all_of_its_folder() {
     assert_eq!(loaded.runs[..2], ["one", "lost"].map(|name| new.join("runs").join(name)));
     // Runs that are gone are listed as missing, and can be located.
     let missing = loaded.missing();
-    assert_eq!(
-        missing.iter().map(|missing| missing.entry).collect::<Vec<_>>(),
-        [Entry::Run(1), Entry::Run(2)]
-    );
+    assert_eq!(missing.iter().map(|(entry, _)| *entry).collect::<Vec<_>>(), [Entry::Run(1), Entry::Run(2)]);
     let found = new.join("runs/one");
     assert_eq!(loaded.relink(Entry::Run(2), &found), 1);
     assert_eq!((&loaded.runs[2], loaded.missing().len()), (&found, 1));

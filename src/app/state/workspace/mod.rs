@@ -175,15 +175,6 @@ fn yes() -> bool {
     true
 }
 
-/// A file of a workspace that does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// The entry it belongs to.
-    pub entry: Entry,
-    /// Its path.
-    pub path: PathBuf,
-}
-
 /// An entry of a workspace that is a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry {
@@ -290,14 +281,14 @@ impl Workspace {
     }
 
     /// The files and folders of its entries that do not exist; empty if they are on another machine.
-    pub fn missing(&self) -> Vec<Missing> {
+    pub fn missing(&self) -> Vec<(Entry, PathBuf)> {
         let mut missing = Vec::new();
         if self.host.is_some() {
             return missing;
         }
         self.clone().each_path(&mut |entry, path| {
             if !path.exists() {
-                missing.push(Missing { entry, path: path.clone() });
+                missing.push((entry, path.clone()));
             }
         });
         missing
@@ -315,14 +306,14 @@ impl Workspace {
     /// entries found.
     pub fn relink(&mut self, entry: Entry, now: &Path) -> usize {
         let missing = self.missing();
-        let Some(first) = missing.iter().find(|missing| missing.entry == entry) else { return 0 };
-        let (was, is) = (first.path.components().rev().skip(1), now.components().rev().skip(1));
+        let Some((_, first)) = missing.iter().find(|(other, _)| *other == entry) else { return 0 };
+        let (was, is) = (first.components().rev().skip(1), now.components().rev().skip(1));
         let same = was.zip(is).take_while(|(was, is)| was == is).count();
-        let [from, to] = [&*first.path, now].map(|path| path.ancestors().nth(same + 1));
+        let [from, to] = [first.as_path(), now].map(|path| path.ancestors().nth(same + 1));
         let beside =
             |path: &Path| Some(to?.join(path.strip_prefix(from?).ok()?)).filter(|there| there.exists());
-        let others = missing.iter().filter(|missing| missing.entry != entry);
-        let found = others.filter_map(|missing| Some((missing.entry, beside(&missing.path)?)));
+        let others = missing.iter().filter(|(other, _)| *other != entry);
+        let found = others.filter_map(|(other, path)| Some((*other, beside(path)?)));
         let found: HashMap<Entry, PathBuf> = found.chain([(entry, now.to_owned())]).collect();
         let mut moved = Vec::new();
         self.each_path(&mut |entry, path| {

@@ -12,7 +12,7 @@ use super::dialog::{self, Answer};
 use super::outside;
 use crate::app::format::file_name;
 use crate::app::session::fingerprint;
-use crate::app::state::workspace::{Entry, Missing, Workspace, WorkspaceError};
+use crate::app::state::workspace::{Entry, Workspace, WorkspaceError};
 
 /// Height of one missing file.
 const ROW_PX: f32 = 42.0;
@@ -28,7 +28,7 @@ pub struct LoadedWorkspace {
     /// The backbones that opening it downloads; none are looked for in a session of this user.
     pub downloads: IndexSet<String>,
     /// The files that are not where it expects them.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<(Entry, PathBuf)>,
 }
 
 /// What a person chose in the dialog.
@@ -71,7 +71,7 @@ impl LoadedWorkspace {
             let mut answer = Answer::Open;
             let area = ScrollArea::vertical().max_height(6.0 * ROW_PX).auto_shrink([false, true]);
             area.show_rows(ui, ROW_PX, self.missing.len(), |ui, shown| {
-                for Missing { entry, path } in &self.missing[shown] {
+                for (entry, path) in &self.missing[shown] {
                     if row(ui, *entry, path) {
                         answer = Answer::Given(RelinkStep::Choose(*entry));
                     }
