@@ -95,7 +95,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
     for (number, SharedFinding { finding, traces, pinned }) in (1..).zip(&shared.findings) {
         let image = &finding.image;
         let row = image.row.map_or_else(String::new, |row| format!("-row-{row}"));
-        let folder = format!("{number:02}-{}{row}", file_safe(&stem(&image.path.to_string_lossy())));
+        let folder = format!("{number:02}-{}{row}", file_safe(stem(&image.path.to_string_lossy())));
         atomic_file::make_folder(&to.join(&folder))?;
         if !finding.note.is_empty() {
             atomic_file::write(&to.join(&folder).join("note.md"), format!("{}\n", finding.note).as_bytes())?;

@@ -279,8 +279,8 @@ pub fn own_path<'a, 'b>(path: &'a str, others: impl Iterator<Item = &'b str>) ->
 /// The name of a probe's file without folder and ending. If another one of `all` has the same, its run or else its folder is
 /// added, and as many of the folders around that as it takes to tell them apart.
 pub fn probe_name<'a>(path: &str, all: impl Iterator<Item = &'a str>) -> String {
-    let (name, own) = (bare(path), folders(path).collect::<Vec<_>>());
-    let same = all.filter(|other| *other != path && bare(other) == name);
+    let (name, own) = (stem(path), folders(path).collect::<Vec<_>>());
+    let same = all.filter(|other| *other != path && stem(other) == name);
     // How far out to name folders: to the first that the other has not, unless it lies in all of these, below others.
     let depth = |other| match folders(other).zip(&own).take_while(|(folder, own)| folder == *own).count() {
         shared if shared < own.len() => shared + 1,
@@ -307,11 +307,7 @@ pub(super) fn joined(parts: &[&str]) -> String {
 const FOLDERS: [char; 2] = ['/', '\\'];
 
 /// The name of a file without its folder and its extension.
-pub fn stem(name: &str) -> String {
-    bare(name).to_owned()
-}
-
-fn bare(name: &str) -> &str {
+pub fn stem(name: &str) -> &str {
     let file = Path::new(name.rsplit(FOLDERS).next().unwrap_or(name));
     file.file_stem().and_then(OsStr::to_str).unwrap_or_default()
 }

@@ -107,7 +107,7 @@ impl Plot for RemovalPlot {
         }
         Caption {
             title,
-            file: joined(&[&stem(image), probe, &reading.id(), &minus, INFO.id, mode.id()]),
+            file: joined(&[stem(image), probe, &reading.id(), &minus, INFO.id, mode.id()]),
             about,
             command: format!(
                 "--figure {} --mode {} --quantity {}{ranking} --step {step}",

@@ -30,7 +30,7 @@ impl Plot for StabilityPlot {
         let Stability { image, probe, reading, .. } = &*self.0;
         Caption {
             title: INFO.title.to_owned(),
-            file: joined(&[&stem(image), probe, &reading.id(), INFO.id]),
+            file: joined(&[stem(image), probe, &reading.id(), INFO.id]),
             about: subject(image, probe, reading),
             command: format!("--figure {}", INFO.id),
         }

@@ -135,16 +135,16 @@ fn about(trace: &Trace) -> String {
 
 impl Plot for TracePlot {
     fn caption(&self) -> Caption {
-        let minus = self.against.as_deref().map(|trace| joined(&[&stem(&trace.probe), &trace.reading.id()]));
+        let minus = self.against.as_deref().map(|trace| joined(&[stem(&trace.probe), &trace.reading.id()]));
         let minus = minus.map_or_else(String::new, |name| format!("minus-{name}"));
         let (mut title, file) = match (self.single(), self.traces.first()) {
             (Some((figure, trace)), _) => {
                 let read = trace.reading.id();
-                let parts = [&stem(&trace.image), &stem(&trace.probe), &read, &minus, figure.id()];
+                let parts = [stem(&trace.image), stem(&trace.probe), &read, &minus, figure.id()];
                 (figure.title().to_owned(), joined(&parts))
             }
             (None, Some(trace)) => {
-                let parts = [&stem(&trace.image), "comparison", &self.readings(), &minus];
+                let parts = [stem(&trace.image), "comparison", &self.readings(), &minus];
                 ("Comparison".to_owned(), joined(&parts))
             }
             (None, None) => ("Comparison".to_owned(), "figure".to_owned()),
