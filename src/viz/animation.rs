@@ -6,6 +6,7 @@ use super::Empty;
 use super::draw::{Scene, Theme};
 use super::export::{self, Animation, ExportError};
 use super::figures::plot::Plot;
+use super::figures::trace_plot::TracePlot;
 
 /// Why an animation or its stills were not written.
 #[derive(Debug, thiserror::Error)]
@@ -37,18 +38,18 @@ pub struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    fn scene(&self, plot: &dyn Plot, step: usize) -> Result<Scene, AnimationError> {
+    fn scene(&self, plot: &TracePlot, step: usize) -> Result<Scene, AnimationError> {
         match (self.cancelled)() {
             true => Err(AnimationError::Cancelled),
-            false => Ok(plot.draw_step(step, self.theme, self.width)?),
+            false => Ok(plot.at_step(step).draw_column(self.theme, self.width)?),
         }
     }
 }
 
-/// The number of tokens that are read; an error where the figure does not show them step by step.
-fn token_count(plot: &dyn Plot) -> Result<usize, Empty> {
-    let tokens = Some(plot.steps()).filter(|tokens| *tokens > 0);
-    tokens.ok_or_else(|| Empty(format!("{} does not show a reading step by step", plot.caption().title)))
+/// The figures of traces that a plot is, and how many tokens are read; an error where they are not shown step by step.
+fn moving(plot: &dyn Plot) -> Result<(&TracePlot, usize), Empty> {
+    let moving = plot.as_traces().map(|traces| (traces, traces.steps())).filter(|(_, tokens)| *tokens > 0);
+    moving.ok_or_else(|| Empty(format!("{} does not show a reading step by step", plot.caption().title)))
 }
 
 /// Writes the animation to `path`.
@@ -58,13 +59,14 @@ pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), An
 
 /// The bytes of the animation's GIF.
 pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, AnimationError> {
-    let animation = Animation::for_tokens(token_count(plot)?);
-    export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(plot, step))
+    let (traces, tokens) = moving(plot)?;
+    let animation = Animation::for_tokens(tokens);
+    export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(traces, step))
 }
 
 /// About `count` stills named after `path`: for each the number of tokens read so far, and its file (PNG where `path` is a GIF).
 pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf)> {
-    let tokens = plot.steps();
+    let tokens = moving(plot).map_or(0, |(_, tokens)| tokens);
     let digits = tokens.to_string().len();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -80,55 +82,35 @@ pub fn save_stills(
     count: usize,
     drawn: Drawn<'_>,
 ) -> Result<(), AnimationError> {
-    token_count(plot)?;
+    let (traces, _) = moving(plot)?;
     for (step, file) in stills(plot, path, count) {
-        export::save(&file, &drawn.scene(plot, step)?, &plot.table(), drawn.about, drawn.dpi)?;
+        export::save(&file, &drawn.scene(traces, step)?, &plot.table(), drawn.about, drawn.dpi)?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::viz::Size;
-    use crate::viz::draw::Table;
-    use crate::viz::figures::plot::Caption;
-
-    /// An empty page, a hundred times.
-    struct Blank;
-
-    impl Plot for Blank {
-        fn caption(&self) -> Caption {
-            Caption::default()
-        }
-
-        fn height(&self, width: f32) -> f32 {
-            width
-        }
-
-        fn scene(&self, _: &Theme, size: Size) -> Result<Scene, Empty> {
-            Ok(Scene::new(size.width, size.height, "", None))
-        }
-
-        fn table(&self) -> Table {
-            Table::default()
-        }
-
-        fn steps(&self) -> usize {
-            100
-        }
-    }
+    use crate::model::grid::Grid;
+    use crate::model::trace::{Routing, Trace};
+    use crate::viz::Options;
+    use crate::viz::figures::scan_path::ScanPath;
 
     #[test]
     fn an_animation_that_is_cancelled_draws_no_more_and_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("blank.gif");
+        let path = folder.path().join("path.gif");
+        let routing = Routing::Orders(vec![(0..100).collect()]);
+        let trace = Arc::new(Trace { grid: Grid::new(10, 10), routing, ..Trace::default() });
+        let plot = TracePlot::new(&ScanPath, &trace, Options::default());
         let (theme, asked) = (Theme::print(), AtomicUsize::new(0));
         let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
         let drawn = Drawn { theme: &theme, width: 60.0, dpi: 72.0, about: "", cancelled: &cancelled };
-        let written = save_gif(&Blank, &path, drawn);
+        let written = save_gif(&plot, &path, drawn);
         assert!(matches!(written, Err(AnimationError::Cancelled)) && !path.exists());
         assert_eq!(asked.into_inner(), 3);
     }

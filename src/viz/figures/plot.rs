@@ -9,8 +9,8 @@ use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::model::trace::{Reading, Trace, slug};
 use crate::viz::draw::{Map, Scene, Table, Theme};
-use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::dataset::{self, Choice, Control, MapOf, Overview};
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, MARGIN, Size, heading};
 
 /// The names of a plot, and the command that draws it again.
@@ -56,28 +56,13 @@ pub trait Plot: Send + Sync {
     /// The numbers it shows.
     fn table(&self) -> Table;
 
-    /// Number of steps of the reading, where the picture shows them; else 0.
-    fn steps(&self) -> usize {
-        0
-    }
-
-    /// As [`Plot::draw_column`], after `step` tokens have been read.
-    fn draw_step(&self, _step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        self.draw_column(theme, width)
-    }
-
     /// Whether it is several pictures side by side, which take a page's width and have no single table.
     fn is_comparison(&self) -> bool {
         false
     }
 
-    /// Why its pictures do not fit side by side on a page of `width` points; `None` if they do.
-    fn narrow(&self, _width: f32) -> Option<Narrow> {
-        None
-    }
-
-    /// The plot with `columns` pictures side by side and the others below; `None` for a single picture.
-    fn in_rows(&self, _columns: usize) -> Option<Arc<dyn Plot>> {
+    /// The figures of traces that it is, if it is such: these can show a reading step by step, and stand in rows.
+    fn as_traces(&self) -> Option<&TracePlot> {
         None
     }
 

@@ -8,7 +8,6 @@ use indexmap::IndexSet;
 use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check};
-use crate::viz::figures::compare::Narrow;
 use crate::viz::{Empty, Figure, MARGIN, Options, Size, difference, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
@@ -52,6 +51,15 @@ impl TracePlot {
         let at_step = |options: &Options| Options { step: Some(step), ..options.clone() };
         let row_options = self.row_options.iter().map(at_step).collect();
         Self { options: at_step(&self.options), row_options, ..self.clone() }
+    }
+
+    /// Number of steps of the reading, where a figure shows them; else 0.
+    pub fn steps(&self) -> usize {
+        if !self.figures.iter().any(|figure| figure.properties().marks_step) {
+            return 0;
+        }
+        let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));
+        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
     }
 
     /// The figure and its trace, if there is one of each.
@@ -208,29 +216,12 @@ impl Plot for TracePlot {
         }
     }
 
-    fn steps(&self) -> usize {
-        if !self.figures.iter().any(|figure| figure.properties().marks_step) {
-            return 0;
-        }
-        let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));
-        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
-    }
-
-    fn draw_step(&self, step: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
-        self.at_step(step).draw_column(theme, width)
-    }
-
     fn is_comparison(&self) -> bool {
         self.single().is_none()
     }
 
-    fn narrow(&self, width: f32) -> Option<Narrow> {
-        self.is_comparison().then(|| self.too_narrow(&Theme::print(), width - 2.0 * MARGIN))?
-    }
-
-    fn in_rows(&self, columns: usize) -> Option<Arc<dyn Plot>> {
-        self.is_comparison()
-            .then(|| Arc::new(Self { columns: Some(columns), ..self.clone() }) as Arc<dyn Plot>)
+    fn as_traces(&self) -> Option<&TracePlot> {
+        Some(self)
     }
 
     fn sources(&self) -> Vec<Source<'_>> {

@@ -300,8 +300,8 @@ impl Figures {
 
     /// Width of a plot in points: the one asked for, or one column, or what its columns side by side need.
     fn width_for(&self, plot: &dyn Plot) -> f32 {
-        let needed = || plot.narrow(export::points(COLUMN_MM)).map_or(COLUMN_MM, |narrow| narrow.needed);
-        export::points(self.width.unwrap_or_else(needed))
+        let narrow = || plot.as_traces()?.narrow(export::points(COLUMN_MM));
+        export::points(self.width.unwrap_or_else(|| narrow().map_or(COLUMN_MM, |narrow| narrow.needed)))
     }
 
     fn png_dpi(&self) -> f32 {

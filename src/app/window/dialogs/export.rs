@@ -22,6 +22,7 @@ use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, GIF_DPI, PNG_DPI};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
+use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::uncapitalised;
 
 /// The themes by name, and their descriptions.
@@ -134,7 +135,8 @@ impl Export {
             });
             ui.end_row();
             let label = ui.label("Format").id;
-            let (numbers, moves) = (!self.plot.is_comparison(), self.plot.steps() > 0);
+            let numbers = !self.plot.is_comparison();
+            let moves = self.plot.as_traces().is_some_and(|plot| plot.steps() > 0);
             let offered = |format: &ExportFormat| {
                 (numbers || !format.is_numbers()) && (moves || *format != ExportFormat::Gif)
             };
@@ -222,7 +224,7 @@ impl Export {
             return true;
         }
         if self.page.as_ref().is_none_or(|(known, ..)| *known != width) {
-            let narrow = self.plot.narrow(export::points(width));
+            let narrow = self.plot.as_traces().and_then(|plot| plot.narrow(export::points(width)));
             let scene = self.scene().ok();
             let high =
                 scene.as_ref().filter(|_| self.plot.is_comparison()).and_then(export::higher_than_page);
@@ -238,11 +240,11 @@ impl Export {
         };
         ui.add(egui::Label::new(style::failure(ui, narrow.why())).wrap());
         ui.horizontal(|ui| {
-            let rows = narrow.in_rows().and_then(|columns| Some((columns, self.plot.in_rows(columns)?)));
-            if let Some((columns, plot)) = rows
+            if let Some((columns, plot)) = narrow.in_rows().zip(self.plot.as_traces())
                 && ui.button(format!("Rows of {columns}")).on_hover_text("The others go below").clicked()
             {
-                (self.plot, self.page) = (plot, None);
+                let rows = TracePlot { columns: Some(columns), ..plot.clone() };
+                (self.plot, self.page) = (Arc::new(rows), None);
             }
             if ui.button(format!("{} mm wide", narrow.needed)).clicked() {
                 self.width = narrow.needed;

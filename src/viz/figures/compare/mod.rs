@@ -12,6 +12,7 @@ use std::fmt::{self, Display, Formatter};
 use self::row::Row;
 use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Scene, Theme, font, pt};
+use crate::viz::figures::plot::Plot as _;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{Empty, Figure, MARGIN, difference, figures};
 
@@ -88,11 +89,14 @@ impl Grid {
 }
 
 impl TracePlot {
-    /// What does not fit side by side on `width` points; `None` if all does, or if there is nothing to draw.
-    pub(super) fn too_narrow(&self, theme: &Theme, width: f32) -> Option<Narrow> {
+    /// Why its pictures do not fit side by side on a page of `width` points; `None` if they do, or if there is nothing to draw.
+    pub fn narrow(&self, width: f32) -> Option<Narrow> {
+        if !self.is_comparison() {
+            return None;
+        }
         let traces = self.ordered();
-        let rows = self.rows(theme, &traces).ok()?;
-        self.check_width(&rows, width)
+        let rows = self.rows(&Theme::print(), &traces).ok()?;
+        self.check_width(&rows, width - 2.0 * MARGIN)
     }
 
     /// Draws all figures of all traces on `width` points, without a margin.
