@@ -12,6 +12,7 @@ use egui::{
 };
 use egui::{Memory, Modal, Modifiers, Popup, Response, RichText, ScrollArea, Ui, Vec2};
 
+use super::file_request::FileRequest;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::style;
 use crate::app::window::widgets::follow_focus;
@@ -50,6 +51,14 @@ impl<T> Answer<T> {
     pub fn or(self, other: Self) -> Self {
         if matches!(self, Self::Open) { other } else { self }
     }
+}
+
+/// What was chosen in a dialog that has the path of a file.
+pub enum Chosen<T> {
+    /// To choose that with the file dialog.
+    File(FileRequest),
+    /// To go on.
+    Done(T),
 }
 
 /// Draws a dialog while it is open; with an answer it closes. The value it was confirmed with.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
-use super::dialog::{self, Answer};
+use super::dialog::{self, Answer, Chosen};
 use super::export_format::{ExportFormat, has_extension};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
@@ -56,13 +56,6 @@ pub struct Export {
     pub writing: Option<Cancel>,
 }
 
-/// What a person chose in the dialog.
-pub enum ExportStep {
-    Write,
-    /// Choose the file with the file dialog; the suggested name.
-    Choose(String),
-}
-
 impl Export {
     /// An export of `plot` as the picture `last` and beside it, or else as SVG to the home folder: 85 mm wide, a comparison 174.
     pub fn new(plot: Arc<dyn Plot>, last: Option<&Path>) -> Self {
@@ -88,12 +81,12 @@ impl Export {
         }
     }
 
-    pub fn ui(&mut self, ui: &Ui) -> Answer<ExportStep> {
+    pub fn ui(&mut self, ui: &Ui) -> Answer<Chosen<()>> {
         let title = format!("Export {}", uncapitalised(&self.plot.caption().title));
         dialog::show(ui.ctx(), "export", 540.0, &title, |ui| self.contents(ui))
     }
 
-    fn contents(&mut self, ui: &mut Ui) -> Answer<ExportStep> {
+    fn contents(&mut self, ui: &mut Ui) -> Answer<Chosen<()>> {
         let writing = self.writing.is_some();
         let (answer, ready) = ui.add_enabled_ui(!writing, |ui| self.choices(ui)).inner;
         let replaced = if writing { Vec::new() } else { self.replaced(ui) };
@@ -102,7 +95,7 @@ impl Export {
             ui.label(format!("Exist{s} and will be replaced: {}", replaced.join(", ")));
         }
         let verb = if replaced.is_empty() { "Export" } else { dialog::REPLACE };
-        answer.or(dialog::buttons_with(ui, verb, ready && !writing, ExportStep::Write, |ui| {
+        answer.or(dialog::buttons_with(ui, verb, ready && !writing, Chosen::Done(()), |ui| {
             if writing {
                 ui.weak("Writing…");
             }
@@ -119,7 +112,7 @@ impl Export {
     }
 
     /// Draws what can be chosen; the answer, and whether the figure can be written so.
-    fn choices(&mut self, ui: &mut Ui) -> (Answer<ExportStep>, bool) {
+    fn choices(&mut self, ui: &mut Ui) -> (Answer<Chosen<()>>, bool) {
         let mut answer = Answer::Open;
         dialog::fields("export").show(ui, |ui| {
             // It comes first, and so has the focus: Enter exports.
@@ -130,7 +123,8 @@ impl Export {
                     self.sync_format();
                 }
                 if ui.button("Choose…").clicked() {
-                    answer = Answer::Given(ExportStep::Choose(file_name(Path::new(&self.path))));
+                    let name = file_name(Path::new(&self.path));
+                    answer = Answer::Given(Chosen::File(FileRequest::Export(name)));
                 }
             });
             ui.end_row();
@@ -384,11 +378,9 @@ impl MainWindow {
                 let writing = self.dialogs.export.take().and_then(|dialog| dialog.writing);
                 writing.iter().for_each(Cancel::cancel);
             }
-            Answer::Given(ExportStep::Choose(name)) => {
-                self.pick(ui.ctx(), FileRequest::Export(name));
-            }
+            Answer::Given(Chosen::File(request)) => self.pick(ui.ctx(), request),
             // The dialog stays until the figure is written.
-            Answer::Given(ExportStep::Write) => {
+            Answer::Given(Chosen::Done(())) => {
                 let (written, cancel) = (dialog.clone(), Cancel::default());
                 let own = cancel.clone();
                 dialog.error = self.background.start(ui.ctx(), "export", move || written.write(&own)).err();

@@ -25,7 +25,7 @@ use eframe::egui::Ui;
 
 use self::close_confirm::CloseConfirm;
 use self::connect::ConnectDialog;
-use self::dialog::{Answer, ask};
+use self::dialog::{Answer, Chosen, ask};
 use self::export::Export;
 use self::file_picker::FilePicker;
 use self::file_request::FileRequest;
@@ -34,7 +34,7 @@ use self::folder_browser::FolderBrowser;
 use self::help::Help;
 use self::leaving::Leaving;
 use self::palette::Palette;
-use self::relink::{LoadedWorkspace, RelinkStep};
+use self::relink::LoadedWorkspace;
 use self::share::ShareDialog;
 use self::tour::Tour;
 use super::panels::UiAction;
@@ -94,8 +94,8 @@ impl MainWindow {
         match self.dialogs.relink.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui)) {
             Answer::Open => {}
             Answer::Closed => self.dialogs.relink = None,
-            Answer::Given(RelinkStep::Choose(entry)) => self.pick(ui.ctx(), FileRequest::Relink(entry)),
-            Answer::Given(RelinkStep::Open) => {
+            Answer::Given(Chosen::File(request)) => self.pick(ui.ctx(), request),
+            Answer::Given(Chosen::Done(())) => {
                 self.dialogs.relink.take().into_iter().for_each(|read| self.enter(read, state));
             }
         }

@@ -8,7 +8,8 @@ use egui::style::ScrollAnimation;
 use egui::{Label, RichText, ScrollArea, Ui, Vec2};
 use indexmap::IndexSet;
 
-use super::dialog::{self, Answer};
+use super::dialog::{self, Answer, Chosen};
+use super::file_request::FileRequest;
 use super::outside;
 use crate::app::format::file_name;
 use crate::app::session::fingerprint;
@@ -31,14 +32,6 @@ pub struct LoadedWorkspace {
     pub missing: Vec<(Entry, PathBuf)>,
 }
 
-/// What a person chose in the dialog.
-pub enum RelinkStep {
-    /// Choose the new place of this entry.
-    Choose(Entry),
-    /// Open the workspace without what is missing.
-    Open,
-}
-
 impl LoadedWorkspace {
     /// Reads the workspace in the file `path`, one of this user's sessions if it is `own`, and looks for what it names: this takes long
     /// where that is much.
@@ -57,7 +50,8 @@ impl LoadedWorkspace {
         Self { missing: self.workspace.missing(), ..self }
     }
 
-    pub fn ui(&mut self, ui: &Ui) -> Answer<RelinkStep> {
+    /// Draws the dialog; it is done when the workspace is to be opened without what is missing.
+    pub fn ui(&mut self, ui: &Ui) -> Answer<Chosen<()>> {
         let title = match self.missing.len() {
             1 => "A file is missing".to_owned(),
             many => format!("{many} files are missing"),
@@ -73,11 +67,11 @@ impl LoadedWorkspace {
             area.show_rows(ui, ROW_PX, self.missing.len(), |ui, shown| {
                 for (entry, path) in &self.missing[shown] {
                     if row(ui, *entry, path) {
-                        answer = Answer::Given(RelinkStep::Choose(*entry));
+                        answer = Answer::Given(Chosen::File(FileRequest::Relink(*entry)));
                     }
                 }
             });
-            answer.or(dialog::buttons(ui, "Open without them", true, RelinkStep::Open))
+            answer.or(dialog::buttons(ui, "Open without them", true, Chosen::Done(())))
         })
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
-use super::dialog::{self, Answer};
+use super::dialog::{self, Answer, Chosen};
 use super::export_format::ExportFormat;
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
@@ -52,13 +52,6 @@ pub struct ShareDialog {
     error: Option<String>,
 }
 
-/// What a person chose in the dialog.
-pub enum ShareStep {
-    /// Choose the destination with the file dialog.
-    Choose(FileRequest),
-    Share(Box<Share>),
-}
-
 impl ShareDialog {
     /// Shares all findings if there are any, else what is shown `now`.
     pub fn new(now: Option<Finding>, state: &State) -> Self {
@@ -79,11 +72,11 @@ impl ShareDialog {
         self.sync_extension();
     }
 
-    pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<ShareStep> {
+    pub fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Chosen<Box<Share>>> {
         dialog::show(ui.ctx(), "share", 540.0, "Share with others", |ui| self.contents(ui, state))
     }
 
-    fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
+    fn contents(&mut self, ui: &mut Ui, state: &State) -> Answer<Chosen<Box<Share>>> {
         let chosen = dialog::fields("share").show(ui, |ui| self.fields(ui, state)).inner;
         let share = self.request(state);
         self.summary(ui, state, &share);
@@ -98,11 +91,11 @@ impl ShareDialog {
             ui.label(format!("Exists and will be replaced: {}", name.to_string_lossy()));
         }
         let verb = if replaced.is_some() { dialog::REPLACE } else { "Share" };
-        let share = ShareStep::Share(Box::new(share));
+        let share = Chosen::Done(Box::new(share));
         chosen.or(dialog::buttons(ui, verb, ready, share))
     }
 
-    fn fields(&mut self, ui: &mut Ui, state: &State) -> Answer<ShareStep> {
+    fn fields(&mut self, ui: &mut Ui, state: &State) -> Answer<Chosen<Box<Share>>> {
         let mut answer = Answer::Open;
         let count = state.findings.iter().len();
         ui.label("What");
@@ -186,7 +179,7 @@ impl ShareDialog {
             if ui.button("Choose…").clicked() {
                 let is_page = self.share.kind == ShareKind::Page;
                 let name = is_page.then(|| format::file_name(Path::new(&self.path)));
-                answer = Answer::Given(ShareStep::Choose(FileRequest::Share(name)));
+                answer = Answer::Given(Chosen::File(FileRequest::Share(name)));
             }
         });
         ui.end_row();
@@ -321,8 +314,8 @@ impl MainWindow {
         match self.dialogs.share.as_mut().map_or(Answer::Open, |dialog| dialog.ui(ui, state)) {
             Answer::Open => {}
             Answer::Closed => self.dialogs.share = None,
-            Answer::Given(ShareStep::Choose(request)) => self.pick(ui.ctx(), request),
-            Answer::Given(ShareStep::Share(share)) => {
+            Answer::Given(Chosen::File(request)) => self.pick(ui.ctx(), request),
+            Answer::Given(Chosen::Done(share)) => {
                 self.dialogs.share = None;
                 self.send(Command::Share(Box::new(of_panes(*share))));
             }
