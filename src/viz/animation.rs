@@ -97,8 +97,8 @@ mod tests {
     use super::*;
     use crate::model::grid::Grid;
     use crate::model::trace::{Routing, Trace};
-    use crate::viz::Options;
     use crate::viz::figures::scan_path::ScanPath;
+    use crate::viz::{COLUMN, Options};
 
     #[test]
     fn an_animation_that_is_cancelled_draws_no_more_and_is_not_written() {
@@ -109,7 +109,7 @@ mod tests {
         let plot = TracePlot::new(&ScanPath, &trace, Options::default());
         let (theme, asked) = (Theme::print(), AtomicUsize::new(0));
         let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
-        let drawn = Drawn { theme: &theme, width: 60.0, dpi: 72.0, about: "", cancelled: &cancelled };
+        let drawn = Drawn { theme: &theme, width: COLUMN, dpi: 72.0, about: "", cancelled: &cancelled };
         let written = save_gif(&plot, &path, drawn);
         assert!(matches!(written, Err(AnimationError::Cancelled)) && !path.exists());
         assert_eq!(asked.into_inner(), 3);
