@@ -60,8 +60,8 @@ pub struct Remote {
     place: WorkerAddress,
     program: String,
     child: Child,
-    /// The queue to the thread that writes to the pipe; absent before the greeting, and once the pipe is closed.
-    requests: Option<TaskQueue<Request>>,
+    /// The queue to the thread that writes to the pipe, whose end closes the pipe.
+    requests: Arc<TaskQueue<Request>>,
     events: Receiver<Result<Event, FrameError>>,
     stderr: StderrTail,
     /// The worker's hello; absent until it has arrived.
@@ -116,7 +116,7 @@ impl Remote {
             place: place.clone(),
             program: program.unwrap_or(DEFAULT_PROGRAM).to_owned(),
             child,
-            requests: None,
+            requests: Arc::default(),
             events,
             stderr: StderrTail::spawn(stderr, waker.clone()),
             hello: None,
@@ -126,11 +126,10 @@ impl Remote {
             remote.hello = Some(hello);
             let (mut to, compress) = (stdin, place.compresses());
             Hello::asking(compress).write(&mut to)?;
-            let (queue, requests) = TaskQueue::new();
+            let requests = remote.requests.clone();
             let writing = Builder::new().name("remote requests".into());
             writing
                 .spawn(move || write_requests(to, compress, times.sign, &requests, &event_sender, &waker))?;
-            remote.requests = Some(queue);
             Ok(())
         });
         greeted.map_err(|error| remote.failed(error))?;
@@ -143,9 +142,7 @@ impl Remote {
         // them leaves out is read anew for the next.
         let is_list = |request: &Request| matches!(request, Request::Thumbnails { .. });
         let replaces = is_list(&request);
-        if let Some(queue) = &self.requests {
-            queue.replace(request, |old| replaces && is_list(old));
-        }
+        self.requests.replace(request, |old| replaces && is_list(old));
     }
 
     /// Waits up to `at_most` for the next event.
@@ -157,10 +154,7 @@ impl Remote {
     }
 
     /// [`recv_timeout`](Self::recv_timeout) without the wait for the process to end, which finds the cause of a failure.
-    fn receive(&mut self, at_most: Duration) -> Result<Option<Event>, FrameError> {
-        if let Some(queue) = &self.requests {
-            queue.pump();
-        }
+    fn receive(&self, at_most: Duration) -> Result<Option<Event>, FrameError> {
         match self.events.recv_timeout(at_most) {
             Ok(event) => event.map(Some),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -175,7 +169,7 @@ impl Remote {
 
     /// Closes the pipe, waits for the process to end, and finds the cause of a failure.
     fn failed(&mut self, error: FrameError) -> RemoteError {
-        self.requests = None;
+        self.requests.close();
         // Another program, or one that hangs, may not exit when its input is closed.
         let exits = !matches!(error, FrameError::Foreign { .. } | FrameError::Silent);
         let patience = if exits { PATIENCE } else { Duration::ZERO };
@@ -210,27 +204,26 @@ impl Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.requests = None;
+        self.requests.close();
         // A worker that is writing events ends by that: nobody takes them any more.
         self.events = sync_channel(0).1;
         let _ = wait_or_kill(&mut self.child, PATIENCE);
     }
 }
 
-/// Writes requests, and a sign of life where none comes in `interval`, until the queue is dropped or the pipe fails, which the reading
+/// Writes requests, and a sign of life where none comes in `interval`, until the queue ends or the pipe fails, which the reading
 /// thread reports.
 fn write_requests(
     mut to: impl Write,
     compress: bool,
     interval: Duration,
-    requests: &Receiver<Option<Request>>,
+    requests: &TaskQueue<Request>,
     events: &SyncSender<Result<Event, FrameError>>,
     waker: &Waker,
 ) {
     loop {
         let request = match requests.recv_timeout(interval) {
-            Ok(Some(request)) => request,
-            Ok(None) => continue,
+            Ok(request) => request,
             Err(RecvTimeoutError::Timeout) if frame::write_sign(&mut to).is_ok() => continue,
             Err(_) => return,
         };
@@ -241,11 +234,11 @@ fn write_requests(
                 if events.send(Ok(Event::Failed(job, error))).is_err() {
                     return;
                 }
+                waker();
             }
             (Err(FrameError::Unwritable { .. }) | Ok(()), _) => {}
             (Err(_), _) => return,
         }
-        waker(); // the queue has room for one more
     }
 }
 
@@ -330,8 +323,7 @@ mod tests {
     fn of_thumbnails_that_wait_for_the_line_only_the_newest_list_is_sent() {
         // The shell keeps its output open as long as there is input.
         let mut remote = remote(&[], "cat > /dev/null; exit", TIMES);
-        let (queue, requests) = TaskQueue::new();
-        let _open = remote.requests.replace(queue);
+        let open = std::mem::take(&mut remote.requests);
         let thumbnails = |side| Request::Thumbnails { wanted: Vec::new(), side };
         // Every other list is empty: it makes the worker forget what it has read of the run.
         let runs = |at: u32| Request::Follow(vec!["run".into(); at as usize % 2]);
@@ -339,30 +331,26 @@ mod tests {
             remote.send(thumbnails(at));
             remote.send(runs(at));
         }
-        let mut sent: Vec<Request> = Vec::new();
-        while let Ok(request) = requests.try_recv() {
-            sent.extend(request);
-            remote.receive(Duration::ZERO).unwrap();
-        }
-        let (lists, others): (Vec<_>, Vec<_>) =
-            sent.into_iter().partition(|request| matches!(request, Request::Thumbnails { .. }));
-        assert!(lists.len() < 20 && lists.last() == Some(&thumbnails(99)), "{lists:?}");
-        assert_eq!(others, (0..100).map(runs).collect::<Vec<_>>(), "the others are all sent");
+        open.close();
+        remote.requests.close();
+        let sent: Vec<Request> = std::iter::from_fn(|| remote.requests.recv()).collect();
+        let lists = (0..99).map(runs).chain([thumbnails(99), runs(99)]);
+        assert_eq!(sent, lists.collect::<Vec<_>>(), "the others are all sent");
     }
 
     #[test]
     fn who_asks_for_nothing_gives_signs_of_life() {
         use std::io::Read as _;
-        let (queue, requests) = TaskQueue::new();
+        let queue = TaskQueue::default();
         let ((mut from, to), (events, _received)) = (std::io::pipe().unwrap(), sync_channel(1));
         let interval = Duration::from_millis(1);
         let waker: Waker = Arc::new(|| {});
         let mut signs = [1; 3 * 5];
         let request = std::thread::scope(|scope| {
-            scope.spawn(move || write_requests(to, false, interval, &requests, &events, &waker));
+            scope.spawn(|| write_requests(to, false, interval, &queue, &events, &waker));
             from.read_exact(&mut signs).unwrap();
             queue.send(Request::Cancel(JobId(1)));
-            drop(queue);
+            queue.close();
             frame::read::<Request>(&mut from).unwrap()
         });
         assert_eq!((signs, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));

@@ -3,9 +3,11 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::event_sender::{EventSender, JobEvents};
+use super::task_queue::TaskQueue;
 use super::train_report::TrainReporter;
 use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::extract::{self, ExtractError, Messages};
@@ -68,8 +70,7 @@ pub(super) struct Queue {
     sender: EventSender,
     /// Set when the worker shuts down: no more tasks are begun.
     closing: Cancel,
-    /// `None` only wakes the thread.
-    tasks: Receiver<Option<Task>>,
+    tasks: Arc<TaskQueue<Task>>,
     /// Long jobs that came while another was running.
     deferred: VecDeque<Job>,
     /// Trainings that are to be paused.
@@ -77,21 +78,17 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(sender: EventSender, closing: Cancel, tasks: Receiver<Option<Task>>) -> Self {
+    pub(super) fn new(sender: EventSender, closing: Cancel, tasks: Arc<TaskQueue<Task>>) -> Self {
         Self { sender, closing, tasks, deferred: VecDeque::new(), paused: HashSet::new() }
     }
 
-    /// Handles tasks until the worker shuts down, or all senders of the queue are dropped.
+    /// Handles tasks until the worker shuts down.
     pub(super) fn run(mut self, mut engine: Engine) {
         loop {
-            let task = match self.deferred.pop_front() {
-                Some(job) => Ok(Some(Task::Run(job))),
-                None => self.tasks.recv(),
-            };
-            match task {
-                Ok(_) if self.closing.is_cancelled() => return,
-                Ok(task) => task.into_iter().for_each(|task| self.handle(&mut engine, task)),
-                Err(_) => return,
+            let deferred = self.deferred.pop_front().map(Task::Run);
+            match deferred.or_else(|| self.tasks.recv()) {
+                Some(task) if !self.closing.is_cancelled() => self.handle(&mut engine, task),
+                _ => return,
             }
         }
     }
@@ -110,19 +107,18 @@ impl Queue {
             Task::CloseBackbone(entry) => engine.close_backbone(entry),
             Task::CloseProbe(entry) => engine.close_probe(entry),
         }
-        self.sender.wake();
     }
 
     /// Handles one task inside a long job, waiting for it if `blocking`; returns whether there was one. Defers long jobs.
     fn handle_next(&mut self, engine: &mut Engine, blocking: bool) -> bool {
-        let task = if blocking { self.tasks.recv().ok() } else { self.tasks.try_recv().ok() };
-        match task {
-            Some(Some(Task::Run(job))) if job.kind.is_long() && !job.cancel.is_cancelled() => {
+        let patience = if blocking { Duration::MAX } else { Duration::ZERO };
+        match self.tasks.recv_timeout(patience) {
+            Ok(Task::Run(job)) if job.kind.is_long() && !job.cancel.is_cancelled() => {
                 self.deferred.push_back(job);
             }
-            Some(Some(task)) if !self.closing.is_cancelled() => self.handle(engine, task),
-            Some(_) => {}
-            None => return false,
+            Ok(task) if !self.closing.is_cancelled() => self.handle(engine, task),
+            Ok(_) => {}
+            Err(_) => return false,
         }
         true
     }
@@ -235,7 +231,7 @@ impl Reporter for QueueReporter<'_> {
                 was_paused = is_paused;
                 self.events.training(TrainEvent::Paused(is_paused));
             }
-            if !self.queue.handle_next(engine, is_paused) {
+            if !self.queue.handle_next(engine, is_paused) && !is_paused {
                 return Ok(());
             }
         }

@@ -122,7 +122,7 @@ impl FetchJob<'_> {
         let mut events = JobEvents::new(sender, id, &cancel);
         match UserError::contain(|| work(&mut events)) {
             _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
-            Ok(kind) => to_compute.send_blocking(Task::Run(Job { id, kind, cancel })),
+            Ok(kind) => to_compute.send(Task::Run(Job { id, kind, cancel })),
             Err(error) => sender.fail(id, error),
         }
     }

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use image::imageops;
 use rayon::prelude::*;
 
 use super::WorkerEnv;
 use super::event_sender::EventSender;
+use super::task_queue::TaskQueue;
 use crate::app::jobs::{Cancel, Event, Files, ImageId, JobId, open};
 use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
@@ -47,25 +49,21 @@ impl FileReader {
         Ok(Self { env, sender, closing, decoders })
     }
 
-    /// Handles tasks, and makes thumbnails while none waits, until the worker shuts down or the queue's sender is dropped.
-    pub(super) fn run(self, tasks: &Receiver<Option<Task>>) {
+    /// Handles tasks, and makes thumbnails while none waits, until the worker shuts down.
+    pub(super) fn run(self, tasks: &TaskQueue<Task>) {
         let mut wanted = ThumbnailQueue::default();
         loop {
-            let task = match wanted.images.is_empty() || wanted.cancel.is_cancelled() {
-                true => tasks.recv().map_err(|_| TryRecvError::Disconnected),
-                false => tasks.try_recv(),
-            };
+            let is_idle = wanted.images.is_empty() || wanted.cancel.is_cancelled();
+            let task = tasks.recv_timeout(if is_idle { Duration::MAX } else { Duration::ZERO });
             if self.closing.is_cancelled() {
                 return;
             }
             match task {
-                Ok(Some(Task::Thumbnails(newer))) => wanted = newer,
-                Ok(Some(Task::Run(job, kind, cancel))) => self.run_job(job, kind, &cancel),
-                Ok(None) => {}
-                Err(TryRecvError::Empty) => self.thumbnails(&mut wanted),
-                Err(TryRecvError::Disconnected) => return,
+                Ok(Task::Thumbnails(newer)) => wanted = newer,
+                Ok(Task::Run(job, kind, cancel)) => self.run_job(job, kind, &cancel),
+                Err(RecvTimeoutError::Timeout) => self.thumbnails(&mut wanted),
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-            self.sender.wake();
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! The compute thread opens backbones and probes, explains and trains, and answers short requests between two training
 //! steps; the file thread lists folders and decodes thumbnails, so that neither waits for the other; a third watches run
-//! folders; a download or a plan has a thread of its own. All channels are bounded, no call of the handle blocks (except
-//! [`Worker::recv_timeout`], up to its timeout), and nothing is shared with the window but each job's cancellation flag
-//! ([`Cancel`]).
+//! folders; a download or a plan has a thread of its own. The queue of events is bounded, no call of the handle blocks
+//! (except [`Worker::recv_timeout`], up to its timeout), and nothing is shared with the window but each job's cancellation
+//! flag ([`Cancel`]).
 
 mod compute;
 mod detached;
@@ -43,9 +43,9 @@ const EVENT_CAPACITY: usize = 256;
 
 /// The handle to the worker's threads. Dropping it shuts them down ([`shutdown`](Self::shutdown)).
 pub struct Worker {
-    compute: TaskQueue<compute::Task>,
-    files: TaskQueue<files::Task>,
-    runs: TaskQueue<Vec<PathBuf>>,
+    compute: Arc<TaskQueue<compute::Task>>,
+    files: Arc<TaskQueue<files::Task>>,
+    runs: Arc<TaskQueue<Vec<PathBuf>>>,
     /// Absent once the worker is shut down.
     events: Option<Receiver<Event>>,
     cancels: HashMap<JobId, Cancel>,
@@ -73,30 +73,33 @@ impl Worker {
         is_remote: bool,
     ) -> std::io::Result<Self> {
         let (event_sender, events) = sync_channel(capacity);
-        let sender = EventSender::new(event_sender, waker, is_remote);
-        let closing = Cancel::default();
-        let (compute, tasks) = TaskQueue::new();
-        let queue = compute::Queue::new(sender.clone(), closing.clone(), tasks);
-        let computing = Builder::new().name("compute".into()).spawn(move || queue.run(Engine::new(env)))?;
-        let (files, tasks) = TaskQueue::new();
-        let reader = FileReader::new(env, sender.clone(), closing.clone())?;
-        let reading = Builder::new().name("files".into()).spawn(move || reader.run(&tasks))?;
-        let (runs, tasks) = TaskQueue::new();
-        let watcher = RunWatcher::new(sender.clone(), closing.clone());
-        let watching = Builder::new().name("runs".into()).spawn(move || watcher.run(&tasks))?;
-        Ok(Self {
-            compute,
-            files,
-            runs,
+        let mut worker = Self {
+            compute: Arc::default(),
+            files: Arc::default(),
+            runs: Arc::default(),
             events: Some(events),
             cancels: HashMap::new(),
             explaining: Cancel::default(),
             thumbnails: Cancel::default(),
             planning: Cancel::default(),
-            closing,
-            sender,
-            threads: vec![computing, reading, watching],
-        })
+            closing: Cancel::default(),
+            sender: EventSender::new(event_sender, waker, is_remote),
+            threads: Vec::new(),
+        };
+        let (sender, closing) = (worker.sender.clone(), worker.closing.clone());
+        let queue = compute::Queue::new(sender.clone(), closing.clone(), worker.compute.clone());
+        let reader = FileReader::new(env, sender.clone(), closing.clone())?;
+        let watcher = RunWatcher::new(sender, closing);
+        let (files, runs) = (worker.files.clone(), worker.runs.clone());
+        worker.spawn("compute", move || queue.run(Engine::new(env)))?;
+        worker.spawn("files", move || reader.run(&files))?;
+        worker.spawn("runs", move || watcher.run(&runs))?;
+        Ok(worker)
+    }
+
+    fn spawn(&mut self, name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+        self.threads.push(Builder::new().name(name.into()).spawn(work)?);
+        Ok(())
     }
 
     /// Sends a request; never blocks.
@@ -123,7 +126,7 @@ impl Worker {
             Request::Files(job, kind) => self.files.send(files::Task::Run(job, kind, cancel)),
             Request::Thumbnails { wanted, side } => {
                 supersede(&mut self.thumbnails);
-                // Unlike a job it has no end that must be sent, so an older list in the backlog is dropped.
+                // Unlike a job it has no end that must be sent, so an older list that waits is dropped.
                 let wanted = ThumbnailQueue { images: wanted.into(), side, cancel };
                 let is_old = |task: &files::Task| matches!(task, files::Task::Thumbnails(_));
                 self.files.replace(files::Task::Thumbnails(wanted), is_old);
@@ -158,9 +161,6 @@ impl Worker {
 
     /// Waits up to `at_most` for the next event.
     pub fn recv_timeout(&mut self, at_most: Duration) -> Option<Event> {
-        self.compute.pump();
-        self.files.pump();
-        self.runs.pump();
         let event = self.events.as_ref()?.recv_timeout(at_most).ok()?;
         if let Event::Finished(job) | Event::Failed(job, _) | Event::Cancelled(job) = &event {
             self.cancels.remove(job);

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::event_sender::EventSender;
+use super::task_queue::TaskQueue;
 use super::tasks;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::tasks::{TaskPhase, Tasks};
@@ -52,18 +53,15 @@ impl RunWatcher {
         Self { sender, closing, runs: BTreeMap::new() }
     }
 
-    /// Watches until the worker shuts down, or the sender of the queue is dropped.
-    pub(super) fn run(mut self, tasks: &Receiver<Option<Vec<PathBuf>>>) {
+    /// Watches until the worker shuts down.
+    pub(super) fn run(mut self, tasks: &TaskQueue<Vec<PathBuf>>) {
         loop {
-            let task = match self.runs.is_empty() {
-                true => tasks.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => tasks.recv_timeout(PERIOD),
-            };
+            let task = tasks.recv_timeout(if self.runs.is_empty() { Duration::MAX } else { PERIOD });
             if self.closing.is_cancelled() {
                 return;
             }
             match task {
-                Ok(Some(folders)) => {
+                Ok(folders) => {
                     let known = std::mem::take(&mut self.runs);
                     // Whoever follows may have read it meanwhile, and is told again.
                     let known_of = |folder: &PathBuf| KnownRun {
@@ -73,7 +71,7 @@ impl RunWatcher {
                     self.runs =
                         folders.into_iter().map(|folder| (folder.clone(), known_of(&folder))).collect();
                 }
-                Ok(None) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.poll();
@@ -141,7 +139,7 @@ fn phases(tasks: Option<&Tasks>) -> Vec<TaskPhase> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::sync::mpsc::sync_channel;
+    use std::sync::mpsc::{Receiver, sync_channel};
 
     use super::*;
     use crate::app::submit::{Plan, SlurmFlags, Stage, SubmitTarget};
