@@ -108,22 +108,9 @@ pub fn refused(error: &anyhow::Error) -> bool {
         TrainingError::Run(error) => no_such_run(error),
         TrainingError::Device(error) => no_such_device(error),
         TrainingError::Model(ModelError::Config { .. })
-        | TrainingError::UnknownHead { .. }
-        | TrainingError::Name { .. }
+        | TrainingError::Refused(_)
         | TrainingError::Order(_)
-        | TrainingError::NoOrderFile
-        | TrainingError::NoCls { .. }
-        | TrainingError::Setting { .. }
-        | TrainingError::Grid { .. }
-        | TrainingError::Twice { .. }
-        | TrainingError::Variants { .. }
-        | TrainingError::TestSelection
-        | TrainingError::WarmUp { .. }
-        | TrainingError::SingleImage(_)
-        | TrainingError::Blocks { .. }
-        | TrainingError::Parts { .. }
         | TrainingError::Out { .. }
-        | TrainingError::NotUnicode(_)
         | TrainingError::Differs { .. } => true,
         _ => false,
     };

@@ -3,7 +3,8 @@
 
 use std::fmt::Display;
 
-use super::{TrainSettings, TrainingError, sweep};
+use super::sweep::MAX_VARIANTS;
+use super::{TrainSettings, TrainingError};
 use crate::model::backbone::token_spec::Layer;
 use crate::model::train::run::{Selection, Variant, variant_name};
 
@@ -19,8 +20,10 @@ impl TrainSettings {
         let layers = axis(&self.layers);
         let rates = axis(&self.rates);
         let count = heads.len().saturating_mul(layers.len() * rates.len());
-        if count > sweep::MAX_VARIANTS {
-            return Err(TrainingError::Variants { count, most: sweep::MAX_VARIANTS });
+        if count > MAX_VARIANTS {
+            return Err(TrainingError::Refused(format!(
+                "heads by layers by rates make {count} variants, and a run holds at most {MAX_VARIANTS}; train them in parts"
+            )));
         }
         let mut all = Vec::with_capacity(count);
         for head in heads {
@@ -42,9 +45,12 @@ fn axis<T: Copy>(values: &[T]) -> Vec<Option<T>> {
     if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
 }
 
-fn check_unique<T: PartialEq + Display>(flag: &'static str, values: &[T]) -> Result<(), TrainingError> {
+fn check_unique<T: PartialEq + Display>(flag: &str, values: &[T]) -> Result<(), TrainingError> {
     let twice = (1..values.len()).find(|&at| values[..at].contains(&values[at]));
-    twice.map_or(Ok(()), |at| Err(TrainingError::Twice { flag, value: values[at].to_string() }))
+    twice.map_or(Ok(()), |at| {
+        let value = &values[at];
+        Err(TrainingError::Refused(format!("{flag}: {value} is given twice; give each value once")))
+    })
 }
 
 fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
@@ -57,7 +63,11 @@ fn name(head: &str, layer: Option<Layer>, rate: Option<f64>) -> String {
 pub(super) fn check_selection(heads: &[Variant], selection: Selection) -> Result<(), TrainingError> {
     let cell = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
     match heads.iter().any(|variant| cell(variant) != cell(&heads[0])) && selection == Selection::Test {
-        true => Err(TrainingError::TestSelection),
+        true => Err(TrainingError::Refused(
+            "several layers or rates are compared on images used neither for training nor for the reported accuracy, and \
+             this dataset has none: set some aside, for example with --select-split 0.1"
+                .to_owned(),
+        )),
         false => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 //! is trained beside it, so the parts reproduce the whole training bit for bit.
 
 use super::{TrainPlan, TrainingError};
+use crate::app::format::counted;
 use crate::app::jobs::part::Part;
 
 impl TrainPlan {
@@ -27,10 +28,16 @@ impl TrainPlan {
     pub fn can_be_cut(&self, parts: usize) -> Result<(), TrainingError> {
         let (seeds, heads) = (self.settings.seeds, self.heads.len());
         let blocks = parts.is_multiple_of(seeds) && parts / seeds <= heads;
-        match parts > 0 && (parts <= seeds || blocks) {
-            true => Ok(()),
-            false => Err(TrainingError::Parts { parts, seeds, heads }),
+        if parts > 0 && (parts <= seeds || blocks) {
+            return Ok(());
         }
+        // The further numbers of parts that are possible if the heads of a seed can be divided.
+        let per_seed = if heads > 1 { format!(", or 2 to {heads} per seed") } else { String::new() };
+        Err(TrainingError::Refused(format!(
+            "{} of {} cannot be split into {parts} parts (--tasks); expected 1 to {seeds}{per_seed}",
+            counted(seeds, "seed", "seeds"),
+            counted(heads, "head", "heads")
+        )))
     }
 }
 

@@ -12,7 +12,6 @@ use crate::model::data::token_cache::TokenSourceError;
 use crate::model::device::DeviceError;
 use crate::model::order_file::OrderFileError;
 use crate::model::probe::ProbeError;
-use crate::model::probe::head::HEADS;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 
@@ -47,57 +46,13 @@ pub enum TrainingError {
     Probe(#[from] ProbeError),
     #[error("--out {folder}: the run cannot be written there: {source}")]
     Out { folder: PathBuf, source: io::Error },
-    #[error("{0}: is not valid Unicode, as the run's files are; rename the folder, or work in another one")]
-    NotUnicode(PathBuf),
     #[error("this user has no home folder to keep the run in; give a folder for it")]
     NoOut,
-    #[error("there is no head `{0}`; the heads are: {known} and order:FILE", known = head_ids())]
-    UnknownHead(String),
     #[error(transparent)]
     Order(#[from] OrderFileError),
-    #[error("the head `order` takes its order from a file; give it as order:FILE")]
-    NoOrderFile,
-    #[error("{heads} cannot be trained: {backbone} ({model_type}) has no CLS token; {}", remedy(others))]
-    NoCls { heads: String, backbone: String, model_type: String, others: String },
-    #[error(
-        "`{0}` cannot name a head of a run: names are unique and consist of letters, digits and -_=+,.[]"
-    )]
-    Name(String),
-    #[error("--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one")]
-    Setting { given: String, why: String },
-    #[error("--grid {given}: {why}; expected fields of the head's settings, such as `iterations=1,5,20`")]
-    Grid { given: String, why: String },
-    #[error("{flag}: {value} is given twice; give each value once")]
-    Twice { flag: &'static str, value: String },
-    #[error(
-        "heads by layers by rates make {count} variants, and a run holds at most {most}; train them in parts"
-    )]
-    Variants { count: usize, most: usize },
-    #[error(
-        "several layers or rates are compared on images used neither for training nor for the reported accuracy, and this \
-         dataset has none: set some aside, for example with --select-split 0.1"
-    )]
-    TestSelection,
-    #[error(
-        "--epochs {epochs}: {protocol} warms up for {}; expected more than that",
-        format::counted(*warm_up, "epoch", "epochs")
-    )]
-    WarmUp { protocol: &'static str, epochs: usize, warm_up: usize },
-    #[error(
-        "--batch 1: {0} normalises its features over the images of a step, which leaves nothing of a single one; \
-         expected 2 or more, or a head without batch normalisation"
-    )]
-    SingleImage(String),
-    #[error(
-        "{name} has blocks={blocks} (--config), and a token joins {joined} (--blocks): give both the same number, or \
-         blocks=1 for the mean of the whole token"
-    )]
-    Blocks { name: String, blocks: usize, joined: usize },
-    #[error(
-        "{} of {} cannot be split into {parts} parts (--tasks); expected 1 to {seeds}{}",
-        format::counted(*seeds, "seed", "seeds"), format::counted(*heads, "head", "heads"), blocks(*heads)
-    )]
-    Parts { parts: usize, seeds: usize, heads: usize },
+    /// What was asked for is nothing that can be trained.
+    #[error("{0}")]
+    Refused(String),
     #[error("{dataset}: no readable image {what}; {remedy}")]
     Empty { dataset: String, what: &'static str, remedy: &'static str },
     #[error("{run} was started with another `{field}`: {found} there, {asked} now; {remedy}")]
@@ -111,20 +66,11 @@ pub enum TrainingError {
     Checkpoint { path: PathBuf, name: String },
 }
 
-/// The further numbers of parts that are possible if the heads of a seed can be divided.
-fn blocks(heads: usize) -> String {
-    if heads > 1 { format!(", or 2 to {heads} per seed") } else { String::new() }
-}
-
-/// What to train instead.
-fn remedy(others: &str) -> String {
-    match others {
-        "" => "choose a head that reads patch tokens".to_owned(),
-        others => format!("the other heads can: {others}"),
+impl TrainingError {
+    /// The refusal of heads of one name, or of a name that cannot be part of a file name.
+    pub(super) fn of_name(name: &str) -> Self {
+        Self::Refused(format!(
+            "`{name}` cannot name a head of a run: names are unique and consist of letters, digits and -_=+,.[]"
+        ))
     }
-}
-
-/// Ids of all heads.
-fn head_ids() -> String {
-    HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ")
 }

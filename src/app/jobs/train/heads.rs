@@ -1,6 +1,6 @@
 //! Parses the heads a user lists and their settings, and lists the available settings for messages and help.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -25,25 +25,25 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
         .collect();
     let file = |word: &str| word.strip_prefix(ORDER.id)?.strip_prefix(':').map(str::to_owned);
     let ids: Vec<&str> = words.iter().map(|word| file(word).map_or(*word, |_| ORDER.id)).collect();
-    if let Some(id) = ids.iter().find(|id| head::find(id).is_none()) {
-        return Err(TrainingError::UnknownHead((*id).to_owned()));
-    }
+    ids.iter().try_for_each(|id| find(id).map(drop))?;
     let settings = settings.iter().map(|given| Setting::parse(given, &ids)).collect::<Result<Vec<_>, _>>()?;
     for (at, Setting { given, head, key, .. }) in settings.iter().enumerate() {
-        let wrong = |why: String| TrainingError::Setting { given: (*given).to_owned(), why };
         if settings[..at].iter().any(|known| (known.head, known.key) == (*head, *key)) {
-            return Err(wrong("it is given twice".into()));
+            return Err(wrong(given, "it is given twice"));
         }
         let listed = || HEADS.iter().chain([&ORDER]);
         let meant = || listed().filter(|kind| head.map_or(ids.contains(&kind.id), |id| id == kind.id));
         if !meant().any(|kind| kind.has(key)) {
-            return Err(wrong(without(meant(), key)));
+            return Err(wrong(given, without(meant(), key)));
         }
     }
     let mut variants: Vec<Variant> = Vec::new();
     for (word, id) in words.into_iter().zip(ids) {
         let variant = match file(word) {
-            None if id == ORDER.id => return Err(TrainingError::NoOrderFile),
+            None if id == ORDER.id => {
+                let why = "the head `order` takes its order from a file; give it as order:FILE";
+                return Err(TrainingError::Refused(why.to_owned()));
+            }
             None => Variant::new(id, id, config(id, &settings)?),
             Some(file) => {
                 let config = config(id, &settings)?;
@@ -55,10 +55,25 @@ pub fn variants(heads: &[String], settings: &[String]) -> Result<Vec<Variant>, T
             None => variants.push(variant),
             Some(known) if *known == variant => {}
             // Two files of one name: which is which in the run?
-            Some(_) => return Err(TrainingError::Name(variant.name)),
+            Some(_) => return Err(TrainingError::of_name(&variant.name)),
         }
     }
     Ok(variants)
+}
+
+/// The head `id`.
+pub(super) fn find(id: &str) -> Result<&'static HeadSpec, TrainingError> {
+    head::find(id).ok_or_else(|| {
+        let known = HEADS.iter().map(|kind| kind.id).collect::<Vec<_>>().join(", ");
+        TrainingError::Refused(format!("there is no head `{id}`; the heads are: {known} and order:FILE"))
+    })
+}
+
+/// The refusal of a `--config` argument.
+fn wrong(given: &str, why: impl Display) -> TrainingError {
+    TrainingError::Refused(format!(
+        "--config {given}: {why}; expected KEY=VALUE for all heads or HEAD.KEY=VALUE for one"
+    ))
 }
 
 /// One `--config` argument, parsed.
@@ -71,11 +86,10 @@ struct Setting<'a> {
 
 impl<'a> Setting<'a> {
     fn parse(given: &'a str, ids: &[&str]) -> Result<Self, TrainingError> {
-        let wrong = |why: &str| TrainingError::Setting { given: given.to_owned(), why: why.to_owned() };
-        let (name, value) = given.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
+        let (name, value) = given.split_once('=').ok_or_else(|| wrong(given, "there is no `=`"))?;
         let (head, key) = name.rsplit_once('.').map_or((None, name), |(head, key)| (Some(head), key));
         if head.is_some_and(|head| !ids.contains(&head)) {
-            return Err(wrong("the head is not among those trained"));
+            return Err(wrong(given, "the head is not among those trained"));
         }
         Ok(Self { given, head, key, value: value_of(key, value) })
     }
@@ -88,10 +102,9 @@ fn config(id: &str, settings: &[Setting<'_>]) -> Result<Config, TrainingError> {
     let mut map = Map::new();
     let own = |setting: &&Setting<'_>| setting.head.is_none_or(|head| head == id) && has(setting.key);
     for setting in settings.iter().filter(own) {
-        let wrong = |why: String| TrainingError::Setting { given: setting.given.to_owned(), why };
         map.insert(setting.key.to_owned(), setting.value.clone());
-        config =
-            serde_json::from_value(Value::Object(map.clone())).map_err(|error| wrong(error.to_string()))?;
+        config = serde_json::from_value(Value::Object(map.clone()))
+            .map_err(|error| wrong(setting.given, error))?;
     }
     Ok(config)
 }

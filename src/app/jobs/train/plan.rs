@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexSet;
 
 use super::{TrainSettings, TrainingError, heads};
+use crate::app::format::counted;
 use crate::app::jobs::extract::{ExtractOptions, Plan};
 use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, DataError, Dataset};
@@ -72,7 +73,11 @@ impl TrainPlan {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
         let warm_up = protocol.warm_up();
         if epochs <= warm_up {
-            return Err(TrainingError::WarmUp { protocol: protocol.name(), epochs, warm_up });
+            return Err(TrainingError::Refused(format!(
+                "--epochs {epochs}: {} warms up for {}; expected more than that",
+                protocol.name(),
+                counted(warm_up, "epoch", "epochs")
+            )));
         }
         let mut seen = HashSet::new();
         let joined = self.settings.tokens.token_spec.joined();
@@ -80,17 +85,23 @@ impl TrainPlan {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+,.[]".contains(c);
             let allowed = !name.is_empty() && !name.starts_with('.') && name.chars().all(plain);
             if !allowed || !seen.insert(name) {
-                return Err(TrainingError::Name(name.clone()));
+                return Err(TrainingError::of_name(name));
             }
             let blocks = config.blocks.filter(|_| *head == CLS_MEAN.id).unwrap_or(1);
             if blocks != 1 && blocks != joined {
-                return Err(TrainingError::Blocks { name: name.clone(), blocks, joined });
+                return Err(TrainingError::Refused(format!(
+                    "{name} has blocks={blocks} (--config), and a token joins {joined} (--blocks): give both the same \
+                     number, or blocks=1 for the mean of the whole token"
+                )));
             }
             let is_of_batch = |kind: &HeadSpec| {
                 kind.build(&kind.begun(config, 0)).is_ok_and(|head| head.normalises_batch())
             };
             if self.settings.batch == 1 && head::find(head).is_some_and(is_of_batch) {
-                return Err(TrainingError::SingleImage(name.clone()));
+                return Err(TrainingError::Refused(format!(
+                    "--batch 1: {name} normalises its features over the images of a step, which leaves nothing of a \
+                     single one; expected 2 or more, or a head without batch normalisation"
+                )));
             }
         }
         Ok(())
@@ -100,7 +111,10 @@ impl TrainPlan {
     pub(super) fn check_paths(&self, tokens: &Plan) -> Result<(), TrainingError> {
         let odd = |path: &Path| std::path::absolute(path).ok().filter(|path| path.to_str().is_none());
         match [&*self.backbone, self.data(), &*tokens.root].into_iter().find_map(odd) {
-            Some(path) => Err(TrainingError::NotUnicode(path)),
+            Some(path) => Err(TrainingError::Refused(format!(
+                "{}: is not valid Unicode, as the run's files are; rename the folder, or work in another one",
+                path.display()
+            ))),
             None => Ok(()),
         }
     }
@@ -128,12 +142,16 @@ impl TrainPlan {
         if tokens.cls || without.is_empty() {
             return Ok(());
         }
-        Err(TrainingError::NoCls {
-            heads: names(without),
-            backbone: tokens.backbone.id.clone(),
-            model_type: tokens.backbone.model_type.clone(),
-            others: names(others),
-        })
+        let remedy = match &*names(others) {
+            "" => "choose a head that reads patch tokens".to_owned(),
+            others => format!("the other heads can: {others}"),
+        };
+        Err(TrainingError::Refused(format!(
+            "{} cannot be trained: {} ({}) has no CLS token; {remedy}",
+            names(without),
+            tokens.backbone.id,
+            tokens.backbone.model_type
+        )))
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use burn::tensor::Device;
 use serde_json::{Value, json};
 
-use super::{Event, Parts, Summary, TrainPlan, TrainingError};
+use super::{Event, Parts, Summary, TrainPlan, TrainingError, heads};
 use crate::app::rate::RateMeter;
 use crate::model::data::token_cache::{self, TokenSource};
 use crate::model::device::Choice;
 use crate::model::io::array::Arrays;
 use crate::model::probe::Probe;
-use crate::model::probe::head::{self, Dims};
+use crate::model::probe::head::Dims;
 use crate::model::train::classifier::Model;
 use crate::model::train::run::checkpoint::Checkpoint;
 use crate::model::train::run::{Manifest, Outcome, ProbeCheckpoint, Run, RunLock, Variant};
@@ -263,9 +263,7 @@ pub(super) fn fresh(
 ) -> Result<Vec<HeadTrainer>, TrainingError> {
     let layers = plan.layers();
     let build = |variant: &Variant| {
-        let kind =
-            head::find(&variant.head).ok_or_else(|| TrainingError::UnknownHead(variant.head.clone()))?;
-        let mut model = Model::start(kind, &variant.config, dims, seed, device)?;
+        let mut model = Model::start(heads::find(&variant.head)?, &variant.config, dims, seed, device)?;
         if let Some(deviation) = plan.settings.protocol.classifier_start() {
             model = model.with_normal_classifier(deviation, seed);
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::{TrainingError, heads};
-use crate::model::probe::head::{self, Config};
+use crate::model::probe::head::Config;
 use crate::model::train::run::{Variant, variant_name};
 
 /// Most variants of one run: each holds its parameters and moments on the device.
@@ -53,9 +53,13 @@ fn word(value: &Value) -> String {
 /// # Errors
 /// If the head or a field is unknown, a field is repeated, a value is invalid, or there are over 1024 combinations.
 pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>, TrainingError> {
-    let kind = head::find(id).ok_or_else(|| TrainingError::UnknownHead(id.to_owned()))?;
-    let given = || axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");
-    let wrong = |why: String| TrainingError::Grid { given: given(), why };
+    let kind = heads::find(id)?;
+    let wrong = |why: String| {
+        let given = axes.iter().map(|axis| axis.field.as_str()).collect::<Vec<_>>().join(" ");
+        TrainingError::Refused(format!(
+            "--grid {given}: {why}; expected fields of the head's settings, such as `iterations=1,5,20`"
+        ))
+    };
     if let Some(twice) = axes.iter().enumerate().find(|(i, a)| axes[..*i].iter().any(|b| b.field == a.field))
     {
         return Err(wrong(format!("`{}` is given twice", twice.1.field)));
