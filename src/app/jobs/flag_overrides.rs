@@ -196,28 +196,4 @@ mod tests {
             assert!(serde_json::from_str::<FlagOverrides<TrainSettings>>(refused).is_err(), "{refused}");
         }
     }
-
-    #[test]
-    fn what_a_flag_cannot_say_is_refused_by_its_name() {
-        for (flag, value, expected) in [
-            ("--epochs", "0", "a whole number from 1 to 1000000"),
-            ("--batch", "65536", "a whole number from 1 to 65535"),
-            ("--rate", "-1", "a number above 0"),
-            ("--select-split", "1", "a number between 0 and 1"),
-            ("--cache-limit", "0", "a number above 0"),
-            ("--arithmetic", "int8", "float32, float16 or bfloat16"),
-            ("--mae-order", "sorted", "kept, shuffled, shuffled:SEED or redrawn"),
-            ("--layer", "first", "the number of a layer, from 0, or last"),
-            ("--size", "0", "a number of pixels from 1 to 8192"),
-            ("--first-seed", "x", "a whole number from 0 to 1099511627776"),
-        ] {
-            let given = format!("{flag}={value}");
-            let error =
-                Flags::try_parse_from(["train", "--resume", &given]).err().expect("refused").to_string();
-            assert!(error.contains(flag) && error.contains(expected), "{error}");
-        }
-        // A training that is begun needs both.
-        let error = Flags::try_parse_from(["train", "--data", "birds"]).err().expect("refused").to_string();
-        assert!(error.contains("--backbone"), "{error}");
-    }
 }
