@@ -1,69 +1,47 @@
 //! Turns the settings of a training into the arguments of `ssmprobe train`.
 
 use super::TrainSettings;
-use crate::app::jobs::extract::TokenSettings;
-use crate::model::backbone::token_spec::{TokenSpec, comma_separated};
+use crate::model::backbone::token_spec::comma_separated;
 use crate::model::data::token_cache::Precision;
 
 impl TrainSettings {
     /// The flags for these settings except the run's folder; each is one `--flag=value` argument.
     pub fn words(&self) -> Vec<String> {
-        let Self {
-            backbone,
-            data,
-            heads,
-            head_settings,
-            epochs,
-            seeds,
-            first_seed,
-            batch,
-            rate,
-            rates,
-            layers,
-            protocol,
-            evaluate_every,
-            augment,
-            selection,
-            recompute,
-            tokens,
-            device,
-            out: _,
-        } = self;
-        let TokenSettings { cache, cache_limit, precision, verify, token_spec } = tokens;
-        let TokenSpec { layer, blocks, size, mae_order, arithmetic } = token_spec;
+        let Self { rates, layers, tokens, .. } = self;
+        let spec = &tokens.token_spec;
         let text = |flag: &str, value: &dyn std::fmt::Display| Some(format!("--{flag}={value}"));
         let on = |flag: &str, on: bool| on.then(|| format!("--{flag}"));
-        let precision = match precision {
+        let precision = match tokens.precision {
             Precision::Float16 => "float16",
             Precision::Float32 => "float32",
         };
-        let config = head_settings.split_whitespace().map(|word| text("config", &word));
+        let config = self.head_settings.split_whitespace().map(|word| text("config", &word));
         let words = [
-            text("heads", &heads.join(",")),
-            text("backbone", backbone),
-            data.as_ref().and_then(|data| text("data", &data.display())),
-            text("epochs", epochs),
-            text("seeds", seeds),
-            text("first-seed", first_seed),
-            text("batch", batch),
-            rates.is_empty().then(|| text("rate", rate)).flatten(),
+            text("heads", &self.heads.join(",")),
+            text("backbone", &self.backbone),
+            self.data.as_ref().and_then(|data| text("data", &data.display())),
+            text("epochs", &self.epochs),
+            text("seeds", &self.seeds),
+            text("first-seed", &self.first_seed),
+            text("batch", &self.batch),
+            rates.is_empty().then(|| text("rate", &self.rate)).flatten(),
             (!rates.is_empty()).then(|| text("rates", &comma_separated(rates))).flatten(),
             (!layers.is_empty()).then(|| text("layers", &comma_separated(layers))).flatten(),
-            (!protocol.is_paper()).then(|| text("protocol", &protocol.name())).flatten(),
-            evaluate_every.as_ref().and_then(|every| text("evaluate-every", every)),
-            (!augment.is_none()).then(|| text("augment", augment)).flatten(),
-            selection.as_ref().and_then(|share| text("select-split", share)),
-            on("recompute", *recompute),
-            cache.as_ref().and_then(|cache| text("cache", &cache.display())),
-            text("cache-limit", cache_limit),
+            (!self.protocol.is_paper()).then(|| text("protocol", &self.protocol.name())).flatten(),
+            self.evaluate_every.as_ref().and_then(|every| text("evaluate-every", every)),
+            (!self.augment.is_none()).then(|| text("augment", &self.augment)).flatten(),
+            self.selection.as_ref().and_then(|share| text("select-split", share)),
+            on("recompute", self.recompute),
+            tokens.cache.as_ref().and_then(|cache| text("cache", &cache.display())),
+            text("cache-limit", &tokens.cache_limit),
             text("precision", &precision),
-            on("verify", *verify),
-            layer.as_ref().filter(|_| layers.is_empty()).and_then(|layer| text("layer", layer)),
-            blocks.as_ref().and_then(|blocks| text("blocks", blocks)),
-            size.as_ref().and_then(|size| text("size", size)),
-            text("mae-order", mae_order),
-            text("arithmetic", &arithmetic.name()),
-            text("device", device),
+            on("verify", tokens.verify),
+            spec.layer.as_ref().filter(|_| layers.is_empty()).and_then(|layer| text("layer", layer)),
+            spec.blocks.as_ref().and_then(|blocks| text("blocks", blocks)),
+            spec.size.as_ref().and_then(|size| text("size", size)),
+            text("mae-order", &spec.mae_order),
+            text("arithmetic", &spec.arithmetic.name()),
+            text("device", &self.device),
         ];
         words.into_iter().chain(config).flatten().collect()
     }
@@ -74,11 +52,12 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+    use crate::app::jobs::extract::TokenSettings;
     use crate::app::jobs::flag_overrides::FlagOverrides;
     use crate::model::backbone::arithmetic::Arithmetic;
     use crate::model::backbone::order::MaeOrder;
     use crate::model::backbone::preprocess::augment::Augmentation;
-    use crate::model::backbone::token_spec::Layer;
+    use crate::model::backbone::token_spec::{Layer, TokenSpec};
     use crate::model::train::protocol::Protocol;
 
     #[derive(Parser)]
