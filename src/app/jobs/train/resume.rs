@@ -20,48 +20,38 @@ impl TrainSettings {
     /// # Errors
     /// If `tokens.layer` in its manifest names no layer, or a step has no image.
     pub fn of_run(run: &Run) -> Result<Self, RunError> {
-        let Manifest {
-            backbone_source,
-            dataset,
-            tokens,
-            size,
-            config,
-            seeds,
-            selection,
-            recompute,
-            device,
-            ..
-        } = run.manifest.clone();
+        let manifest = run.manifest.clone();
+        let tokens = &manifest.tokens;
         let damaged = |found: String| RunError::damaged(&run.folder().join("run.json"))(found);
         let no_layer = || damaged(format!("`tokens.layer` is `{}`, which is not a layer", tokens.layer));
-        let token_spec = TokenSpec::read(&tokens.layer, size).ok_or_else(no_layer)?;
-        let TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment } = config;
+        let token_spec = TokenSpec::read(&tokens.layer, manifest.size).ok_or_else(no_layer)?;
+        let TrainConfig { epochs, batch, rate, protocol, evaluate_every, augment } = manifest.config;
         if batch == 0 {
             return Err(damaged("`protocol.batch` is 0, expected 1 or more".to_owned()));
         }
         Ok(Self {
-            backbone: backbone_source,
-            data: Some(dataset.path),
+            backbone: manifest.backbone_source,
+            data: Some(manifest.dataset.path),
             epochs,
-            seeds: seeds.len(),
-            first_seed: seeds.first().copied().unwrap_or(0),
+            seeds: manifest.seeds.len(),
+            first_seed: manifest.seeds.first().copied().unwrap_or(0),
             batch,
             rate,
             protocol,
             evaluate_every,
             augment,
-            selection: match selection {
+            selection: match manifest.selection {
                 Selection::PartOfTrain(share) => Some(share),
                 Selection::Test | Selection::Val => None,
             },
-            recompute,
+            recompute: manifest.recompute,
             tokens: TokenSettings {
-                cache: run.cache().filter(|cache| is_usable(cache, &tokens)),
+                cache: run.cache().filter(|cache| is_usable(cache, tokens)),
                 precision: tokens.precision,
                 token_spec,
                 ..TokenSettings::default()
             },
-            device,
+            device: manifest.device,
             ..Self::default()
         })
     }
