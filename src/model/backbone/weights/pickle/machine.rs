@@ -295,8 +295,8 @@ impl<'a> Unpickler<'a> {
         let value = match (self.value(function), arguments.as_slice()) {
             (Value::Global(Global::OrderedDict), []) => Value::Dict(vec![]),
             (Value::Global(Global::OrderedDict), &[pairs]) => {
-                let (pairs, spent) = self.pairs(pairs)?;
-                self.spend(spent)?;
+                let pairs = self.pairs(pairs)?;
+                self.spend(pairs.len())?;
                 Value::Dict(pairs)
             }
             (Value::Global(Global::RebuildTensor), &[storage, offset, shape, strides, ..]) => {
@@ -316,19 +316,19 @@ impl<'a> Unpickler<'a> {
         Ok(())
     }
 
-    /// The entries of `OrderedDict([[key, value], ...])`, as Python 2 wrote it, and their number.
-    fn pairs(&self, id: Id) -> PickleResult<(Vec<(Id, Id)>, usize)> {
+    /// The entries of `OrderedDict([[key, value], ...])`, as Python 2 wrote it.
+    fn pairs(&self, id: Id) -> PickleResult<Vec<(Id, Id)>> {
         let (Value::List(items) | Value::Tuple(items)) = self.value(id) else {
             return malformed("an OrderedDict of something that is not a list");
         };
         if items.len() > self.budget as usize {
             return malformed("an OrderedDict that is too long");
         }
-        let pairs = items.iter().map(|&item| match self.value(item) {
+        let pair = |&item: &Id| match self.value(item) {
             Value::List(pair) | Value::Tuple(pair) if pair.len() == 2 => Ok((pair[0], pair[1])),
             _ => malformed("an OrderedDict of items that are not pairs"),
-        });
-        Ok((pairs.collect::<PickleResult<_>>()?, items.len()))
+        };
+        items.iter().map(pair).collect()
     }
 
     fn index(&self, id: Id) -> PickleResult<usize> {
