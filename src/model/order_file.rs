@@ -210,13 +210,14 @@ mod tests {
     fn what_is_wrong_is_named_with_the_file_and_what_to_do() {
         for (bytes, said) in [
             (&b"0\n1\n1\n"[..], "token 1 is read twice, at steps 1 and 2, and token 2 never"),
-            (b"0\n3\n1\n", "step 1 reads token 3, expected tokens from 0 to 2"),
+            (b"0\n3\n1\n", "step 1 reads token 3, expected tokens from 0 to 2, as it has 3 steps"),
             (b"0\n-1\n1\n", "step 1 reads token -1, expected tokens from 0 to 2"),
             (b"0\n99999999999\n1\n", "step 1 reads token 99999999999, expected tokens from 0"),
             (b"0\n1.5\n1\n", "step 1 reads token 1.5, expected a whole number"),
             (b"0\nnan\n1\n", "step 1 reads token NaN, expected a whole number"),
             (b"order\n0\nlast\n", "step 1 reads `last`, expected a whole number"),
             (b"", "it has 0 tokens, expected at least 2"),
+            (b"0\n", "it has 1 tokens, expected at least 2"),
             (b"\xff\xfe\x00", "it is neither a NumPy file nor text"),
             (&array("<i8", "(1, 2)", &[0; 16]), "its array has the shape (1, 2), expected one axis"),
             (&array("<i8", "(3,)", &[0; 16]), "its array has 16 bytes, expected 3 numbers of 8 each"),
