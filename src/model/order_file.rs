@@ -71,11 +71,8 @@ pub fn write(path: &Path, order: &HandOrder) -> Result<(), OrderFileError> {
             order.tokens().iter().fold(format!("{NAME}\n"), |text, token| text + &format!("{token}\n")).into()
         }
         false => {
-            let mut bytes = Vec::new();
             let tokens: Vec<i64> = order.tokens().iter().map(|&token| token.into()).collect();
-            npz::write_int64(&mut bytes, NAME, &tokens)
-                .map_err(|error| failed(std::io::Error::other(error)))?;
-            bytes
+            npz::bytes_of_int64(NAME, &tokens).map_err(|error| failed(std::io::Error::other(error)))?
         }
     };
     atomic_file::write(path, &bytes).map_err(failed)
@@ -249,9 +246,7 @@ mod tests {
         );
         assert!(read(&absent).unwrap_err().to_string().contains("mine.npz: the order cannot be read"));
         let other = folder.path().join("other.npz");
-        let mut bytes = Vec::new();
-        npz::write_int64(&mut bytes, "plan", &[1, 0]).unwrap();
-        std::fs::write(&other, bytes).unwrap();
+        std::fs::write(&other, npz::bytes_of_int64("plan", &[1, 0]).unwrap()).unwrap();
         assert!(read(&other).unwrap_err().to_string().contains("it has the arrays plan, expected `order`"));
     }
 }

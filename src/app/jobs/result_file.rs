@@ -18,13 +18,9 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// A file with the bytes that `content` writes.
-    pub fn new(
-        path: PathBuf,
-        content: impl FnOnce(&mut Vec<u8>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Self> {
-        let mut bytes = Vec::new();
-        content(&mut bytes).with_context(|| format!("{}: cannot be created", path.display()))?;
+    /// A file with these bytes; the error that there are none names it.
+    pub fn new<E>(path: PathBuf, bytes: impl Context<Vec<u8>, E>) -> anyhow::Result<Self> {
+        let bytes = bytes.with_context(|| format!("{}: cannot be created", path.display()))?;
         Ok(Self { path, bytes })
     }
 

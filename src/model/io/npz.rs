@@ -1,6 +1,6 @@
 //! NumPy's `.npz` archives (`numpy.load` opens them), written reproducibly: the same bytes for the same arrays.
 
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 
 use ndarray::{ArrayViewD, IxDyn};
 use ndarray_npy::{WritableElement, WriteNpyError, WriteNpyExt};
@@ -19,26 +19,24 @@ pub enum NpzError {
     Array { name: String, source: WriteNpyError },
 }
 
-/// Writes `arrays` as an uncompressed `.npz`, as `numpy.savez` does, but without modification times.
-pub fn write(to: impl Write, arrays: &Arrays) -> Result<(), NpzError> {
+/// `arrays` as an uncompressed `.npz`, as `numpy.savez` writes it, but without modification times.
+pub fn bytes(arrays: &Arrays) -> Result<Vec<u8>, NpzError> {
     let views = arrays.iter().map(|(name, array)| {
         let view = ArrayViewD::from_shape(IxDyn(&array.shape), &array.data);
         (&**name, view.expect("as many values as the shape"))
     });
-    archive(to, views)
+    archive(views)
 }
 
-/// As [`write()`], one int64 array `[N]` called `name`.
-pub fn write_int64(to: impl Write, name: &str, numbers: &[i64]) -> Result<(), NpzError> {
+/// As [`bytes()`], one int64 array `[N]` called `name`.
+pub fn bytes_of_int64(name: &str, numbers: &[i64]) -> Result<Vec<u8>, NpzError> {
     let view = ArrayViewD::from_shape(IxDyn(&[numbers.len()]), numbers).expect("one axis");
-    archive(to, [(name, view)].into_iter())
+    archive([(name, view)].into_iter())
 }
 
-/// Builds the archive in memory: a [`ZipWriter`] dropped after a failed write would print that it cannot finish.
 fn archive<'a, T: WritableElement + 'a>(
-    mut to: impl Write,
     arrays: impl Iterator<Item = (&'a str, ArrayViewD<'a, T>)>,
-) -> Result<(), NpzError> {
+) -> Result<Vec<u8>, NpzError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Stored)
@@ -47,38 +45,5 @@ fn archive<'a, T: WritableElement + 'a>(
         zip.start_file(format!("{name}.npy"), options)?;
         view.write_npy(&mut zip).map_err(|source| NpzError::Array { name: name.to_owned(), source })?;
     }
-    let bytes = zip.finish()?.into_inner();
-    to.write_all(&bytes).map_err(zip::result::ZipError::from)?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::io::array::Array;
-
-    /// A writer that accepts this many bytes, then is full.
-    struct Disk(usize);
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            let taken = bytes.len().min(self.0);
-            self.0 -= taken;
-            if taken == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn an_archive_that_finds_no_room_is_an_error() {
-        let arrays = Arrays::from([("a".to_owned(), Array::new([100], vec![1.5; 100]))]);
-        write(Disk(4096), &arrays).unwrap();
-        for room in [0, 300] {
-            let error = write(Disk(room), &arrays).unwrap_err().to_string();
-            assert!(error.contains("the archive cannot be written"), "{error}");
-        }
-    }
+    Ok(zip.finish()?.into_inner())
 }

@@ -334,7 +334,7 @@ impl Explainer<'_> {
             None => {}
         }
         let npz = write::npz(path("npz"), &write::arrays(&trace, flags.save_tokens.then_some(tokens)))?;
-        let json = write::pretty_json(path("json"), &document)?;
+        let json = write::pretty_json(path("json"), &document);
         let files = [&npz, &json].map(|file| file.path.clone());
         keep(npz)?;
         if flags.save_traces {

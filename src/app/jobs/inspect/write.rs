@@ -24,21 +24,17 @@ use crate::viz::{COLUMN, Figure, Options};
 
 /// The file `path` with these arrays.
 pub(super) fn npz(path: PathBuf, arrays: &Arrays) -> anyhow::Result<ResultFile> {
-    ResultFile::new(path, |file| Ok(npz::write(file, arrays)?))
+    ResultFile::new(path, npz::bytes(arrays))
 }
 
 /// The file `path` with this content as JSON.
 pub(super) fn json(path: PathBuf, content: &impl Serialize) -> anyhow::Result<ResultFile> {
-    ResultFile::new(path, |file| Ok(serde_json::to_writer(file, content)?))
+    ResultFile::new(path, serde_json::to_vec(content))
 }
 
 /// The same for people to read: indented.
-pub(super) fn pretty_json(path: PathBuf, document: &Value) -> anyhow::Result<ResultFile> {
-    ResultFile::new(path, |file| {
-        serde_json::to_writer_pretty(&mut *file, document)?;
-        file.push(b'\n');
-        Ok(())
-    })
+pub(super) fn pretty_json(path: PathBuf, document: &Value) -> ResultFile {
+    ResultFile { path, bytes: format!("{document:#}\n").into_bytes() }
 }
 
 /// The arrays of removal curves by their names in files.
