@@ -390,6 +390,20 @@ fn a_run_is_pushed_with_its_card_and_others_get_its_numbers() {
     for (name, bytes) in tree(home.path()) {
         assert!(name == "hf/token" || !String::from_utf8_lossy(&bytes).contains("hf_secret"), "{name}");
     }
+    // Where there is no repository yet: a private one, with the probes after the last epoch.
+    assert!(!held.lock().unwrap().private);
+    *held.lock().unwrap() = Repository::default();
+    let (code, _, said) = push(&["--private", "--last"]);
+    let held = held.lock().unwrap();
+    assert!(code == 0 && held.private, "{said}");
+    for (name, bytes) in held.files.iter().filter(|(name, _)| name.ends_with(".safetensors")) {
+        assert!(
+            name.contains("-last.") && *bytes == fs::read(run.join("probes").join(name)).unwrap(),
+            "{name}"
+        );
+    }
+    assert_eq!(held.files.len(), 8);
+    drop(held);
     let wrong = |words: &[&str]| run::run(program(home.path(), &server, "push").arg(&run).args(words));
     for words in [
         &["birds", "--license", "mit"][..],
