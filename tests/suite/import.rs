@@ -21,7 +21,7 @@ use ssmprobe::model::tokens::Tokens;
 use super::backbones::{difference, flat, image, read};
 use super::close::assert_close;
 use super::heads::logits_of;
-use super::run::{assert_ends, assert_says, done, entries, program, root};
+use super::run::{assert_ends, assert_says, done, entries, json, program, root};
 
 /// Largest difference to the original that counts as equal, as a share of the largest number of a stage, or of 1.
 const TOLERANCE: f32 = 1e-5;
@@ -311,7 +311,12 @@ fn what_no_shape_says_is_asked_for() {
     save(&oblong, &path);
     open(&path, "timm", &options()).unwrap(); // 16 patches without CLS
     let image = |image| ImportOptions { image: Some(image), ..options() };
-    open(&path, "timm", &image([12, 20])).unwrap();
+    let (mut import, out) = (program(), folder.path().join("oblong"));
+    import.arg("import").arg(&path).arg(&out).args(["--as", "timm", "--heads", "3", "--normalize", "half"]);
+    done(import.args(["--image-size", "12x20"]));
+    assert_eq!(json::<serde_json::Value>(out.join("config.json"))["image_size"], serde_json::json!([12, 20]));
+    let exact = (Size::Exact { height: 12, width: 20 }, Filter::Bicubic);
+    assert_eq!(Preprocessor::open(&out).unwrap().resize, Some(exact));
     oblong.insert("pos_embed".into(), (vec![1, 13, 24], vec![0; 4 * 13 * 24]));
     save(&oblong, &path);
     assert_says(open(&path, "timm", &options()).unwrap_err(), &["13 positions", "--image-size"]);
