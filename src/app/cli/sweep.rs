@@ -76,3 +76,35 @@ impl Sweep {
         Ok(beside)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Flags {
+        #[command(flatten)]
+        sweep: Sweep,
+    }
+
+    #[test]
+    fn the_head_of_a_sweep_stays_the_same_as_words() {
+        let given = ["--head=softsort", "--grid=temperature=0.1,1.0", "--with=gap", "--config=state_dim=4"];
+        let sweep = |words: &[String]| {
+            let words = [SWEEP.to_owned()]
+                .iter()
+                .chain(words)
+                .chain(&["--out=run".to_owned()])
+                .cloned()
+                .collect::<Vec<_>>();
+            Flags::try_parse_from(words).map_err(|error| error.to_string()).unwrap().sweep
+        };
+        let typed = sweep(&given.map(str::to_owned));
+        let heads = typed.heads().unwrap();
+        let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();
+        assert_eq!(names, ["gap", "softsort[temperature=0.1]", "softsort[temperature=1.0]"]);
+        assert_eq!(sweep(&typed.words()[1..]).heads().unwrap(), heads);
+    }
+}
