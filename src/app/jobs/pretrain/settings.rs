@@ -142,3 +142,24 @@ impl PretrainSettings {
         Ok(Plan { objective, width, layers, steps: epochs * epoch_steps, batch, rate, seed, recipe })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_plan_counts_in_steps_what_is_set_in_epochs() {
+        let settings = PretrainSettings {
+            epochs: 4,
+            batch: 10,
+            warm_up: Some(2),
+            weight_decay: 0.1,
+            mask_ratio: 0.5,
+            ..PretrainSettings::default()
+        };
+        let Plan { steps, batch, recipe, .. } = settings.plan(25, 2).unwrap();
+        assert_eq!((steps, batch, recipe.warm_up), (4 * 3, 10, Some(2 * 3)));
+        assert_eq!((recipe.weight_decay, recipe.mask_ratio, recipe.classes), (0.1, 0.5, 2));
+        assert_eq!(PretrainSettings::default().plan(25, 2).unwrap().recipe.warm_up, None);
+    }
+}
