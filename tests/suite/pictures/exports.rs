@@ -93,12 +93,13 @@ fn limits_that_are_set_are_those_of_the_file() {
 #[test]
 fn settings_that_are_given_are_those_of_the_file() {
     let folder = stored();
-    let cases: [(&str, &[&str]); 6] = [
+    let cases: [(&str, &[&str]); 7] = [
         ("assignment", &["--map", "viridis"]),
         ("assignment", &["--log"]),
         ("assignment", &["--rows", "raster"]),
         ("photo", &["--opacity", "0.25"]),
         ("photo", &["--grid"]),
+        ("photo", &["--regions"]),
         ("scan_path", &["--step", "3"]),
     ];
     let mut seen = std::collections::HashSet::new();
