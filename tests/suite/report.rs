@@ -361,6 +361,35 @@ fn tables_of_evaluations_have_the_chosen_rate_of_a_head_or_all_that_were_evaluat
 }
 
 #[test]
+fn the_tables_of_last_tokens_and_of_stability_have_means_over_seeds() {
+    let (_folder, [mut source]) = main_source();
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    for probe in probes.iter_mut().filter(|probe| probe.head == "sinkhorn") {
+        let seed = probe.seed as f64;
+        let last = |tokens, accuracy| LastTokens { tokens, accuracy, logit_change: -0.5 - seed };
+        let stable = |(_, name): (&str, &str), mean| StabilitySummary {
+            name: name.to_owned(),
+            mean,
+            spread: Some(0.25 + 0.25 * seed),
+            images: IMAGES,
+            null: (-0.125, 0.25),
+        };
+        probe.metrics.last = vec![last(4, 55.0), last(1, 20.0 + seed)];
+        probe.metrics.stability = vec![stable(COLUMNS[0], 0.5 + 0.25 * seed), stable(COLUMNS[8], 0.75)];
+    }
+    let rows = |id: &str| -> Vec<Vec<Option<f64>>> {
+        let table = build(id, std::slice::from_ref(&source)).remove(0);
+        assert!(table.rows.iter().all(|row| row.cells[0] == Cell::text("Sinkhorn")), "{table:?}");
+        table.rows.iter().map(|row| row.cells[1..].iter().map(number).collect()).collect()
+    };
+    // The accuracy with all tokens is 50 %.
+    let last = [[1.0, 20.5, -29.5, -1.0], [4.0, 55.0, 5.0, -1.0]];
+    assert_eq!(rows("last"), last.map(|row| row.map(Some).to_vec()));
+    let stable = |tau| vec![None, Some(tau), Some(0.375), Some(20.0), Some(-0.125), Some(0.25)];
+    assert_eq!(rows("stability"), [stable(0.625), stable(0.75)]);
+}
+
+#[test]
 fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
     let (_folder, sources) = main_source();
     let tables = build("causal", &sources);
