@@ -896,7 +896,8 @@ fn runs_without_the_data_of_a_table_are_named() {
     }
     let mut against = program();
     against.arg("report").args(["a", "b"].map(at)).args(["--table", "paired", "--against", "softsort"]);
-    let (_, said) = succeeds(&mut against);
+    let (tables, said) = succeeds(against.args(["--equivalence", "5"]));
+    assert_says(tables, &["Paired differences from SoftSort", "p of 5 points or more"]);
     assert_says(said, &["b: no table `paired`: `softsort`, which others are to be compared with"]);
 }
 
