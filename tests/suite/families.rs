@@ -10,7 +10,7 @@ use ssmprobe::model::backbone::config::{Activation, Config};
 use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
 use ssmprobe::model::backbone::rotary::Rotary;
 
-use super::backbones::{TOLERANCE, difference, fixtures, read};
+use super::backbones::{TOLERANCE, difference, fixtures, flat, image, read};
 use super::images::photo;
 
 fn config(text: &str) -> Config {
@@ -106,6 +106,28 @@ fn what_stands_beside_an_encoder_is_left_out_and_nothing_else() {
     };
     let error = open("clip", &text("clip"), &head).unwrap_err();
     assert!(error.contains("unused: vision_model.head.probe"), "{error}");
+}
+
+/// transformers 5.23 saves `ViTMSNForImageClassification` so.
+#[test]
+fn layers_without_the_prefix_of_all_else_are_those_of_the_encoder() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_msn = fixtures().join("vit-msn");
+    std::fs::copy(of_msn.join("config.json"), folder.path().join("config.json")).unwrap();
+    let tokens = |folder: &Path| {
+        let backbone = Backbone::open(folder, &Device::flex()).map_err(|error| error.to_string())?;
+        Ok::<_, String>(flat(&backbone.forward(&[image(0, 16, 16)]).unwrap()[0]))
+    };
+    let is_bare = |name: &str| name.starts_with("encoder.layer.");
+    let under = |name: &str| format!("vit.{name}");
+    rename("vit-msn", folder.path(), |name| vec![if is_bare(name) { name.to_owned() } else { under(name) }]);
+    assert_eq!(tokens(folder.path()).unwrap(), tokens(&of_msn).unwrap());
+    // Other layers beside its own are not taken for them.
+    let twice =
+        |name: &str| is_bare(name).then(|| name.to_owned()).into_iter().chain([under(name)]).collect();
+    rename("vit-msn", folder.path(), twice);
+    let error = tokens(folder.path()).unwrap_err();
+    assert!(error.contains("32 unused: encoder.layer."), "{error}");
 }
 
 #[test]

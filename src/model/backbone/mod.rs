@@ -134,8 +134,10 @@ impl Backbone {
     ) -> Result<(Config, Weights, &'static str), BackboneError> {
         arithmetic.check(device)?;
         let config = Config::open(dir)?;
-        let weights = Weights::open(dir)?;
+        let mut weights = Weights::open(dir)?;
         let prefix = keys::prefix(&config, |name| weights.contains(name));
+        // transformers 5 saves `ViTMSNForImageClassification` without the prefix of its layers alone.
+        weights.add_prefix(prefix, &format!("{}.", config.family.names.layers));
         weights.check(&keys::expected(&config, prefix), &|name| keys::ignored(&config, prefix, name))?;
         Ok((config, weights, prefix))
     }

@@ -168,6 +168,15 @@ impl Weights {
         self.tensors.get(name).map(|(_, view)| view.shape.as_slice())
     }
 
+    /// Puts `prefix` before the names that begin with `start`, unless the file has such a name too.
+    pub fn add_prefix(&mut self, prefix: &str, start: &str) {
+        if self.tensors.keys().any(|name| name.starts_with(&format!("{prefix}{start}"))) {
+            return;
+        }
+        let named = |name: String| if name.starts_with(start) { format!("{prefix}{name}") } else { name };
+        self.tensors = std::mem::take(&mut self.tensors).into_iter().map(|(k, v)| (named(k), v)).collect();
+    }
+
     /// Whether there is a tensor `name`.
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
