@@ -9,6 +9,7 @@ use burn::tensor::Device;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors, serialize_to_file};
 use ssmprobe::model::backbone::Backbone;
+use ssmprobe::model::backbone::config::{Activation, Config};
 use ssmprobe::model::backbone::original::project::{PROJECTS, Scale, find};
 use ssmprobe::model::backbone::original::{ImportOptions, Original};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
@@ -426,6 +427,44 @@ fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
     fs::write(at("config.json"), r#"{"model_type": "vit"}"#).unwrap();
     let error = Backbone::open(folder.path(), &Device::flex()).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("missing: ") && error.contains("ssmprobe import"), "{error}");
+}
+
+#[test]
+fn arguments_of_a_model_of_timm_are_heeded_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    save(&tensors(), &at("model.safetensors"));
+    let open = |heads, args: &str| {
+        let config = format!(
+            r#"{{"architecture": "vit", "model_args": {args}, "pretrained_cfg": {{"input_size": [3, 16, 16], "crop_pct": 0.9,
+                "interpolation": "bilinear", "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}}}}"#
+        );
+        fs::write(at("config.json"), config).unwrap();
+        let options = ImportOptions { heads, ..ImportOptions::default() };
+        Original::open(folder.path(), find("timm").unwrap(), &options).map_err(|error| error.to_string())
+    };
+    let own = r#"{"num_heads": 6, "act_layer": "gelu_tanh", "norm_layer": null, "num_classes": 10, "img_size": 16}"#;
+    for (given, heads, how) in [(None, 6, "config.json beside the weights"), (Some(3), 3, "as given")] {
+        let original = open(given, own).unwrap();
+        assert!(original.notes[1].contains(how), "{:?}", original.notes);
+        original.write(&at(how)).unwrap();
+        let config = Config::open(&at(how)).unwrap();
+        assert_eq!((config.heads, config.activation), (heads, Activation::GeluTanh));
+    }
+    for (args, name) in [
+        (r#"{"act_layer": "mish"}"#, "act_layer"),
+        (r#"{"norm_layer": "rmsnorm"}"#, "norm_layer"),
+        (r#"{"num_heads": [3, 6]}"#, "num_heads"),
+        (r#"{"qkv_bias": true, "use_rot_pos_emb": false}"#, "use_rot_pos_emb"),
+    ] {
+        let error = open(Some(3), args).map(|_| ()).unwrap_err();
+        assert!(error.contains("config.json") && error.contains(name), "{args}: {error}");
+    }
+    // That of another model, as of larger images, says nothing of this one.
+    assert_says(
+        open(None, r#"{"num_heads": 6, "img_size": 32}"#).map(|_| ()).unwrap_err(),
+        &["give --heads"],
+    );
 }
 
 #[test]

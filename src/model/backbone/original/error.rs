@@ -38,6 +38,10 @@ pub enum OriginalError {
         "{path}: the pixel normalisation of {project} differs between models and is not in the weights: give --normalize imagenet (DeiT, BEiT v2), half (Google's ViT, BEiT) or clip (EVA-02), or put the model's config.json from the Hub beside the weights"
     )]
     Scale { path: PathBuf, project: &'static str },
+    #[error(
+        "{path}: its model_args give timm's model another {name} ({value}), which is not supported; if no token depends on it, delete it from that file"
+    )]
+    ModelArg { path: PathBuf, name: String, value: String },
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("{path} cannot be written: {source}")]

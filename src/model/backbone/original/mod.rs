@@ -14,6 +14,7 @@ mod preprocessing;
 pub mod project;
 mod rotary;
 mod shapes;
+mod timm;
 mod write;
 
 use std::path::Path;
@@ -22,9 +23,9 @@ use serde_json::Value;
 
 pub use self::error::OriginalError;
 use self::layout::Target;
-use self::preprocessing::PretrainedCfg;
 use self::project::{Project, Scale};
 use self::shapes::Encoder;
+use self::timm::TimmConfig;
 use super::config::Config;
 use super::weights::{Weights, WeightsError};
 
@@ -80,8 +81,11 @@ impl Original {
             (false, None) => Weights::open_file(path, STATE_DICT_KEYS)?,
         };
         let (prefix, others) = prefix(path, &weights, project, options)?;
-        let encoder = Encoder { path, weights: &weights, project, prefix: &prefix, others: &others };
-        let (config, written, mut notes) = encoder.describe(options)?;
+        let published = project.scale.is_none().then(|| TimmConfig::beside(path)).flatten();
+        let published = published.as_ref();
+        let encoder =
+            Encoder { path, weights: &weights, project, prefix: &prefix, others: &others, published };
+        let (mut config, written, mut notes) = encoder.describe(options)?;
         let Value::Object(fields) = &config else { unreachable!("it is made as an object") };
         let parsed = Config::from_object(path, fields)
             .map_err(|source| OriginalError::Config { path: path.to_owned(), source })?;
@@ -90,9 +94,13 @@ impl Original {
         if options.key.is_none() && !weights.other_keys.is_empty() {
             notes.push(format!("not read: {}; --key chooses such a model", weights.other_keys.join(", ")));
         }
-        let published = project.scale.is_none().then(|| PretrainedCfg::beside(path, parsed.image)).flatten();
-        let preprocessor = encoder.preprocessor(options, &parsed, published.as_ref())?;
-        notes.extend(published.map(|_| "images: as the config.json beside the weights says".to_owned()));
+        let published = published.filter(|own| own.is_of(parsed.image));
+        if let Some(activation) = published.map_or(Ok(None), |own| own.activation(parsed.gated))? {
+            config["hidden_act"] = activation.into();
+        }
+        let images = published.and_then(|own| own.preprocessing.as_ref());
+        let preprocessor = encoder.preprocessor(options, &parsed, images)?;
+        notes.extend(images.map(|_| "images: as the config.json beside the weights says".to_owned()));
         Ok(Self { weights, prefix, targets, config, preprocessor, notes })
     }
 }

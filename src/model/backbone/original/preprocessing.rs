@@ -1,8 +1,6 @@
 //! The preprocessing of an encoder: that of its project's evaluation, or of one model of timm, whose repositories on the Hub have
 //! it in the `config.json` beside the weights.
 
-use std::path::Path;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,10 +8,6 @@ use super::project::Scale;
 use super::shapes::Encoder;
 use super::{ImportOptions, OriginalError};
 use crate::model::backbone::config::Config;
-use crate::model::io::atomic_file;
-
-/// Largest `config.json` read, in bytes.
-const MAX_BYTES: u64 = 1 << 20;
 
 /// The preprocessing of a model's evaluation, under timm's names.
 #[derive(Deserialize)]
@@ -32,21 +26,16 @@ pub(super) struct PretrainedCfg {
     interpolation: String,
 }
 
-#[derive(Deserialize)]
-struct Published {
-    pretrained_cfg: PretrainedCfg,
-}
-
 impl PretrainedCfg {
-    /// That of the checkpoint at `path`, a file or a folder, of a model of images of `height` x `width`; `None` if no valid one is
-    /// beside it.
-    pub fn beside(path: &Path, [height, width]: [usize; 2]) -> Option<Self> {
-        let folder = if path.is_dir() { path } else { path.parent()? };
-        let text = atomic_file::read(&folder.join("config.json"), MAX_BYTES).ok()?;
-        let Published { pretrained_cfg: own } = serde_json::from_slice(&text).ok()?;
-        let valid = (0.1..=1.0).contains(&own.crop_pct) && own.std.iter().all(|std| *std > 1e-6);
-        // One of another model may lie there.
-        (valid && own.input_size == [3, height, width]).then_some(own)
+    /// Whether its numbers can be used.
+    pub fn is_valid(&self) -> bool {
+        (0.1..=1.0).contains(&self.crop_pct) && self.std.iter().all(|std| *std > 1e-6)
+    }
+
+    /// Height and width of its images.
+    pub fn image(&self) -> [usize; 2] {
+        let [_, height, width] = self.input_size;
+        [height, width]
     }
 
     /// The filter of its resizing, as Pillow's number, if it is a fixed one.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::layout::{self, MLPS, Mlp, Target, Written};
 use super::project::Project;
 use super::rotary::BASE;
+use super::timm::TimmConfig;
 use super::{ImportOptions, OriginalError};
 use crate::model::backbone::position::relative_len;
 use crate::model::backbone::weights::Weights;
@@ -35,6 +36,8 @@ pub(super) struct Encoder<'a> {
     pub prefix: &'a str,
     /// Prefixes of the other encoders that the user chose it from, which are left out.
     pub others: &'a [String],
+    /// What a `config.json` beside it says.
+    pub published: Option<&'a TimmConfig>,
 }
 
 impl Encoder<'_> {
@@ -113,7 +116,7 @@ impl Encoder<'_> {
         let [offsets, columns] = self.axes::<2>(&table, "[offsets, heads]")?;
         let placed = 1 + usize::from(extra == Some("dist_token"));
         let (image, bare_positions) = self.image(options, [down, right], placed, offsets)?;
-        let (heads, known) = self.heads(options, width, columns)?;
+        let (heads, known) = self.heads(options, width, columns, image)?;
         let is_eva02 = model_type == "eva02";
         let own_biases = (is_eva02 || model_type == "beit").then_some(own);
         let qkv_bias = self.has(".attn.qkv.bias") || (is_eva02 && self.has(&format!(".attn.q{own}")));
@@ -241,16 +244,17 @@ impl Encoder<'_> {
         options: &ImportOptions,
         width: usize,
         columns: usize,
+        image: [usize; 2],
     ) -> Result<(usize, &'static str), OriginalError> {
-        let project = self.project;
-        match (options.heads, columns, project.heads.iter().find(|(published, _)| *published == width)) {
-            (_, 1.., _) => Ok((columns, "one column each in the relative biases")),
-            (Some(heads), 0, _) => Ok((heads, "as given")),
-            (None, 0, Some((_, heads))) => Ok((*heads, "as published at this width, override with --heads")),
-            (None, 0, None) => {
-                Err(OriginalError::Heads { path: self.path.to_owned(), project: project.name, width })
-            }
-        }
+        let usual = self.project.heads.iter().find(|(published, _)| *published == width);
+        let known = [
+            ((columns > 0).then_some(columns), "one column each in the relative biases"),
+            (options.heads, "as given"),
+            (self.published.and_then(|own| own.heads(image)), "as the config.json beside the weights says"),
+            (usual.map(|usual| usual.1), "as published at this width, override with --heads"),
+        ];
+        let error = || OriginalError::Heads { path: self.path.to_owned(), project: self.project.name, width };
+        known.into_iter().find_map(|(heads, how)| Some((heads?, how))).ok_or_else(error)
     }
 
     /// The names of the feed-forward networks, their number of hidden units, and whether they are gated. `first` is the prefix
