@@ -10,6 +10,7 @@ use crate::app::paths::{self, make_folder};
 use crate::app::report::table::Table;
 use crate::app::report::{FORMATS, Format, PARQUET, Source, TABLES, parquet, tables_of};
 use crate::app::value_parser::{number, one_of};
+use crate::model::io::atomic_file;
 
 /// Make the paper's tables from runs, or an HTML page of tables and explained images.
 ///
@@ -56,6 +57,8 @@ fn long() -> String {
     )
 }
 
+/// Largest earlier file that is compared, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 /// What is said of a run without an outcome.
 const UNTRAINED: &str = "no training has ended yet";
 
@@ -65,6 +68,16 @@ fn lack(runs: &str, what: &str) -> String {
 
 /// A format: a text format, which can be printed, or `None` for Parquet.
 type FormatArg = Option<&'static Format>;
+
+/// The file in `out` of the table `id` in a format.
+fn file_of(out: &Path, id: &str, format: FormatArg) -> PathBuf {
+    out.join(format!("{id}.{}", format.map_or(PARQUET, |format| format.extension)))
+}
+
+/// The contents of such a file.
+fn rendered(table: &Table, format: FormatArg) -> anyhow::Result<Vec<u8>> {
+    format.map_or_else(|| parquet(table), |format| Ok((format.render)(table).into_bytes()))
+}
 
 impl Report {
     /// The given flags that choose tables and what they compare, as in a command line.
@@ -156,15 +169,33 @@ impl Report {
         make_folder(out)?;
         for table in &tables {
             for format in &formats {
-                let ending = format.map_or(PARQUET, |format| format.extension);
-                let bytes = match format {
-                    Some(format) => (format.render)(table).into_bytes(),
-                    None => parquet(table)?,
-                };
-                paths::write(&out.join(format!("{}.{ending}", table.id)), &bytes)?;
+                paths::write(&file_of(out, &table.id, *format), &rendered(table, *format)?)?;
             }
+        }
+        let outdated = self.remove_outdated(out, &tables)?;
+        if outdated > 0 {
+            let files = counted(outdated, "file", "files");
+            say!("removed {files} of an earlier report, which these runs do not give");
         }
         say!("{} in {}", counted(tables.len(), "table", "tables"), out.display());
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Removes the files of an earlier report, of tables asked for now, that are not as the runs give them: a reader would take
+    /// them for others of the same numbers. Returns their number.
+    fn remove_outdated(&self, out: &Path, tables: &[Table]) -> anyhow::Result<usize> {
+        let asked =
+            TABLES.iter().map(|kind| kind.id).filter(|id| self.table.is_empty() || self.table.contains(id));
+        let ids: IndexSet<&str> = asked.chain(tables.iter().map(|table| table.id.as_str())).collect();
+        let mut count = 0;
+        let formats = || FORMATS.iter().map(Some).chain([None]);
+        for (id, format) in ids.into_iter().flat_map(|id| formats().map(move |format| (id, format))) {
+            let path = file_of(out, id, format);
+            let Ok(there) = atomic_file::read(&path, MAX_BYTES) else { continue };
+            let table = tables.iter().find(|table| table.id == id);
+            let is_current = table.is_some_and(|table| rendered(table, format).is_ok_and(|own| own == there));
+            count += usize::from(!is_current && paths::remove_outdated(&path)?);
+        }
+        Ok(count)
     }
 }
