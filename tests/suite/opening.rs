@@ -529,14 +529,6 @@ fn what_did_not_open_is_said_and_not_remembered() {
     wants!(state, Command::DismissToast(state.toasts[0].id));
     wants!(state, Command::OpenRun("lost".into()));
     assert!(state.toasts[0].text.starts_with("Could not be opened: lost"), "{}", state.toasts[0].text);
-    // By its name, instead of the address of one of its files.
-    state.dispatch(Command::DismissToast(state.toasts[0].id));
-    let requests = state.dispatch(Command::OpenBackbone("org/name@v1".into()));
-    let [Request::Fetch(job, _)] = &requests[..] else { panic!("{requests:?}") };
-    let error = UserError::new("https://host/org/name/resolve/v1/config.json cannot be reached: timeout");
-    state.apply(Event::Failed(*job, error));
-    let text = &state.toasts[0].text;
-    assert!(text.starts_with("Could not be opened: org/name@v1 cannot be reached: timeout\n"), "{text}");
     // What opened is remembered.
     wants!(state, Command::OpenImages(vec!["here/1.png".into()]));
     wants!(state, Command::OpenDataset("birds".into(), None));

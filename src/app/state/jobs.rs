@@ -187,18 +187,9 @@ impl State {
         id
     }
 
-    /// Notes that what the job `title` opens could not be opened, with a remedy; several failures share one note while it is shown.
-    fn note_failure(&mut self, title: &str, error: &UserError) {
-        let mut reason = error.one_line();
-        // The address of one of its files would take the lines of the reason.
-        if let Some(name) = title.strip_prefix("Opening ")
-            && let Some(id) = name.split(['@', ',']).next() // without a revision or options of its own
-            && let Some((address, rest)) = reason.split_once(' ')
-            && address.contains("://")
-            && address.contains(id)
-        {
-            reason = format!("{name} {rest}");
-        }
+    /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
+    fn note_failure(&mut self, error: &UserError) {
+        let reason = error.one_line();
         if let Some(Failure { toast, count, first }) = &mut self.failure
             && let Some(toast) = self.toasts.iter_mut().find(|shown| shown.id == *toast)
         {
@@ -248,10 +239,10 @@ impl State {
             Event::Failed(job, error) => {
                 if let Some(job) = self.jobs.get_mut(job) {
                     job.error = Some(error.clone());
-                    let (title, kind) = (job.title.clone(), job.kind);
-                    self.record(Severity::Error, format!("{title}: {error}"));
+                    let (line, kind) = (format!("{}: {error}", job.title), job.kind);
+                    self.record(Severity::Error, line);
                     if matches!(kind, JobKind::Open | JobKind::List) {
-                        self.note_failure(&title, error);
+                        self.note_failure(error);
                     }
                 }
             }

@@ -272,7 +272,7 @@ fn a_store_that_does_not_take_a_file_leaves_no_commit() {
         (json!({"actions": {"upload": {"href": "http://x", "header": {"chunk_size": "5"}}}}), "in parts"),
         (
             json!({"actions": {"upload": {"href": "http://127.0.0.1:9/a?sign=secret"}}}),
-            "http://127.0.0.1:9/a cannot be reached",
+            "(http://127.0.0.1:9/a)",
         ),
         (json!({"actions": {"upload": {"href": "file:///etc/passwd"}}}), "cannot be reached"),
         (json!({"oid": "another"}), "does not say where"),

@@ -190,8 +190,10 @@ pub fn words<F>(
         Status::Ready(info) => (ready(info), color32(style::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
         Status::Failed(error) => {
+            // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
-            (reason(line, &source.to_string()).to_owned(), color32(style::failed(&theme)))
+            let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
+            (reason.trim_start_matches([':', ' ']).to_owned(), color32(style::failed(&theme)))
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
@@ -199,16 +201,6 @@ pub fn words<F>(
             (words, color32(theme.series(4)))
         }
     }
-}
-
-/// What `line`, of the error of `source`, says without the name that the entry shows already, or the address of a file of it,
-/// which would leave no room for the reason.
-fn reason<'a>(line: &'a str, source: &str) -> &'a str {
-    let rest = line.strip_prefix(source).or_else(|| {
-        let (first, rest) = line.split_once(' ')?;
-        first.contains("://").then_some(rest)
-    });
-    rest.unwrap_or(line).trim_start_matches([':', ' '])
 }
 
 fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
@@ -257,23 +249,4 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
             Status::Opening(_) => drop(ui.label(&about)),
         }
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_reason_of_a_failure_comes_without_name_and_address() {
-        for (line, found) in [
-            ("a/b: no config.json", "no config.json"),
-            ("https://host/a/b/config.json cannot be reached: timeout", "cannot be reached: timeout"),
-            (
-                "the Hub has no repository a/b (https://host/a/b)",
-                "the Hub has no repository a/b (https://host/a/b)",
-            ),
-        ] {
-            assert_eq!(reason(line, "a/b"), found);
-        }
-    }
 }

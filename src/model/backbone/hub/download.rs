@@ -68,6 +68,15 @@ impl<'a> Client<'a> {
         HubError::Network { id, page, url: shown, reason }
     }
 
+    fn malformed(&self, url: &str, what: impl Into<String>) -> HubError {
+        HubError::Malformed { id: self.repo.url(), url: shown_url(url), what: what.into() }
+    }
+
+    /// The target of a redirect of `url`.
+    fn redirected(&self, url: &str, location: &str) -> Result<String, HubError> {
+        join(url, location).ok_or_else(|| self.malformed(url, "a redirect to an invalid address"))
+    }
+
     /// Sends a request to `url`; the token is sent to the endpoint only.
     fn send(&self, request: RequestBuilder<WithoutBody>, url: &str) -> Result<Response<Body>, HubError> {
         let request = match &self.hub.token {
@@ -90,8 +99,9 @@ impl<'a> Client<'a> {
                 return self.refusal(&response, &url, revision);
             }
             if let (true, None) = (status.is_redirection(), header("x-repo-commit")) {
-                let location = header("location").ok_or_else(|| malformed(&url, "a redirect to nowhere"))?;
-                url = redirected(&url, location)?;
+                let location =
+                    header("location").ok_or_else(|| self.malformed(&url, "a redirect to nowhere"))?;
+                url = self.redirected(&url, location)?;
                 continue;
             }
             // The redirect of a renamed repository has no metadata of the file yet.
@@ -102,7 +112,7 @@ impl<'a> Client<'a> {
             }
             let name = |value: Option<&str>, what| {
                 let value = value.map(|v| v.trim_start_matches("W/").trim_matches('"').to_owned());
-                value.filter(|v| is_name(v)).ok_or_else(|| malformed(&url, what))
+                value.filter(|v| is_name(v)).ok_or_else(|| self.malformed(&url, what))
             };
             let commit = name(header("x-repo-commit"), "no X-Repo-Commit")?;
             let etag = name(header("x-linked-etag").or(header("etag")), "no ETag")?;
@@ -113,11 +123,11 @@ impl<'a> Client<'a> {
             };
             if file.ends_with(".json") && size > JSON_LIMIT {
                 let what = format!("{file} is reported as {size} bytes, at most {JSON_LIMIT} are read");
-                return Err(malformed(&url, what));
+                return Err(self.malformed(&url, what));
             }
             return Ok(Some(Remote { commit, etag, size }));
         }
-        Err(malformed(&url, "too many redirects"))
+        Err(self.malformed(&url, "too many redirects"))
     }
 
     /// The size of the content at `url`, by a request for its first byte, if the metadata lacks it.
@@ -125,7 +135,7 @@ impl<'a> Client<'a> {
         let response = self.get(url, "bytes=0-0")?;
         let total = header(&response, "content-range").and_then(|range| range.rsplit('/').next());
         let size = total.or(header(&response, "content-length")).and_then(|size| size.trim().parse().ok());
-        size.ok_or_else(|| malformed(url, "no size"))
+        size.ok_or_else(|| self.malformed(url, "no size"))
     }
 
     /// Requests a range of `url`, or all of it if `range` is empty, following redirects.
@@ -136,11 +146,11 @@ impl<'a> Client<'a> {
             let request = if range.is_empty() { request } else { request.header("range", range) };
             let response = self.send(request, &url)?;
             match header(&response, "location").filter(|_| response.status().is_redirection()) {
-                Some(location) => url = redirected(&url, location)?,
+                Some(location) => url = self.redirected(&url, location)?,
                 None => return Ok(response),
             }
         }
-        Err(malformed(&url, "too many redirects"))
+        Err(self.malformed(&url, "too many redirects"))
     }
 
     /// The error that a status stands for; `Ok(None)` if only the file is missing.
@@ -161,7 +171,7 @@ impl<'a> Client<'a> {
         Err(match (response.status().as_u16(), header("x-error-code")) {
             // Not the Hub's own, which has a code or a message.
             (403, "") if header("x-error-message").is_empty() => {
-                malformed(url, "status 403 without a reason")
+                self.malformed(url, "status 403 without a reason")
             }
             (_, "GatedRepo") | (403, _) => HubError::Gated { id, page, message },
             (404, "RepoNotFound") => HubError::NoRepository { id, page },
@@ -169,7 +179,7 @@ impl<'a> Client<'a> {
             (404, _) => return Ok(None),
             (401, _) if self.hub.token.is_none() => HubError::NeedsToken { id, page },
             (401, _) => HubError::TokenRefused { id, page },
-            (status, _) => HubError::Status { url: shown_url(url), status },
+            (status, _) => HubError::Status { id, url: shown_url(url), status },
         })
     }
 
@@ -271,7 +281,7 @@ impl<'a> Client<'a> {
                 let range = header(&response, "content-range");
                 if !range.is_some_and(|range| range.starts_with(&format!("bytes {done}-"))) {
                     let what = format!("bytes from {done} on were requested, but it sent {range:?}");
-                    return Err(malformed(&url, what));
+                    return Err(self.malformed(&url, what));
                 }
             }
             200 => target.truncate()?, // the server ignores ranges: start over
@@ -280,7 +290,7 @@ impl<'a> Client<'a> {
                 target.truncate()?;
                 return Err(self.network(&url, "it refuses to send the rest (status 416)"));
             }
-            status => return Err(HubError::Status { url: shown_url(&url), status }),
+            status => return Err(HubError::Status { id: self.repo.url(), url: shown_url(&url), status }),
         }
         let mut body = response.into_body().into_reader();
         let mut buffer = vec![0; 128 << 10];
@@ -292,7 +302,7 @@ impl<'a> Client<'a> {
             if n as u64 > remote.size - target.done {
                 target.truncate()?;
                 let what = format!("{file} is longer than the announced {} bytes", remote.size);
-                return Err(malformed(&url, what));
+                return Err(self.malformed(&url, what));
             }
             with_path(target.path, atomic_file::step(|| target.out.write_all(&buffer[..n])))?;
             target.done += n as u64;
@@ -336,15 +346,6 @@ pub(super) fn header<'r>(response: &'r Response<Body>, name: &str) -> Option<&'r
 /// The beginning of a server's message, without control characters.
 pub(super) fn shown(message: &str) -> String {
     message.chars().filter(|c| !c.is_control()).take(300).collect()
-}
-
-fn malformed(url: &str, what: impl Into<String>) -> HubError {
-    HubError::Malformed { url: shown_url(url), what: what.into() }
-}
-
-/// The target of a redirect of `url`.
-fn redirected(url: &str, location: &str) -> Result<String, HubError> {
-    join(url, location).ok_or_else(|| malformed(url, "a redirect to an invalid address"))
 }
 
 /// A file that is being downloaded.

@@ -37,7 +37,7 @@ pub enum HubError {
     Certificates { path: PathBuf, what: String },
     #[error("{id} is incomplete in {cache}, and HF_HUB_OFFLINE forbids downloading {}; {}", missing.join(", "), by_hand(id, page))]
     Offline { id: String, page: String, missing: Vec<String>, cache: PathBuf },
-    #[error("{url} cannot be reached: {reason}; {}", by_hand(id, page))]
+    #[error("{id}: the Hub cannot be reached: {reason} ({url}); {}", by_hand(id, page))]
     Network { id: String, page: String, url: String, reason: String },
     #[error("the download of {file} stopped at {done} of {total} bytes: {reason}; start it again to resume")]
     Interrupted { file: String, done: u64, total: u64, reason: String },
@@ -70,10 +70,10 @@ pub enum HubError {
     /// 404 of a file that a backbone must have.
     #[error("{id} has no {file} ({page}): it is not a backbone that transformers can open")]
     NoFile { id: String, page: String, file: String },
-    #[error("{url} answered with status {status}{}", if *status == 429 { later(*status) } else { "; try again later" })]
-    Status { url: String, status: u16 },
-    #[error("{url} does not answer like the Hub: {what}; check HF_ENDPOINT and proxies")]
-    Malformed { url: String, what: String },
+    #[error("{id}: the Hub answered with status {status} ({url}){}", if *status == 429 { later(*status) } else { "; try again later" })]
+    Status { id: String, url: String, status: u16 },
+    #[error("{id}: the server does not answer like the Hub: {what} ({url}); check HF_ENDPOINT and proxies")]
+    Malformed { id: String, url: String, what: String },
     #[error(
         "{file} arrived damaged (its SHA-256 is {found}, expected {expected}): it was discarded, start again"
     )]
@@ -91,8 +91,10 @@ pub enum HubError {
     OfflineFile { asked: String, cache: PathBuf },
     #[error("{id} has no file {file}: {tree} lists its files")]
     NoSuchFile { id: String, tree: String, file: String },
-    #[error("{url} cannot be reached: {reason}; check the network, proxies and HF_ENDPOINT, then try again")]
-    Unreachable { url: String, reason: String },
+    #[error(
+        "{id}: the Hub cannot be reached: {reason} ({url}); check the network, proxies and HF_ENDPOINT, then try again"
+    )]
+    Unreachable { id: String, url: String, reason: String },
     #[error("HF_HUB_OFFLINE forbids pushing: unset it (--dry-run needs no network)")]
     OfflinePush,
     #[error("pushing needs a token with write access: log in with `hf auth login`, or set HF_TOKEN")]

@@ -65,8 +65,8 @@ impl Hub {
         }
         let client = Client::new(self, &repo)?;
         let remote = match client.metadata(repo.revision(), file) {
-            Err(HubError::Network { url, reason, .. }) => {
-                return cached().ok_or(HubError::Unreachable { url, reason });
+            Err(HubError::Network { id, url, reason, .. }) => {
+                return cached().ok_or(HubError::Unreachable { id, url, reason });
             }
             // What answers is not the Hub, or it is overloaded.
             Err(error @ (HubError::Status { .. } | HubError::Malformed { .. })) => {

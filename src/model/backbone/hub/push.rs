@@ -185,10 +185,13 @@ impl Session<'_> {
             }
             request = request.header(name, value);
         }
-        let response = request.send(&file.bytes[..]).map_err(|error| unreachable(href, &error))?;
+        let response = request.send(&file.bytes[..]).map_err(|error| self.unreachable(href, &error))?;
         match response.status().is_success() {
             true => Ok(()),
-            false => Err(HubError::Status { url: shown_url(href), status: response.status().as_u16() }),
+            false => {
+                let (id, status) = (self.id.to_owned(), response.status().as_u16());
+                Err(HubError::Status { id, url: shown_url(href), status })
+            }
         }
     }
 
@@ -203,7 +206,7 @@ impl Session<'_> {
         if same_origin(url, &self.hub.endpoint) {
             request = request.header("authorization", format!("Bearer {}", self.token));
         }
-        let response = request.send(body).map_err(|error| unreachable(url, &error))?;
+        let response = request.send(body).map_err(|error| self.unreachable(url, &error))?;
         let status = response.status();
         let message = header(&response, "x-error-message").map(str::to_owned);
         let body = response.into_body().into_with_config().limit(MAX_ANSWER).read_to_vec();
@@ -229,11 +232,11 @@ impl Session<'_> {
 
     fn malformed(&self, url: &str, what: impl Into<String>) -> HubError {
         let what = what.into().replace(self.token, "TOKEN");
-        HubError::Malformed { url: shown_url(url), what }
+        HubError::Malformed { id: self.id.to_owned(), url: shown_url(url), what }
     }
-}
 
-fn unreachable(url: &str, error: &ureq::Error) -> HubError {
-    let shown = shown_url(url);
-    HubError::Unreachable { reason: error.to_string().replace(url, &shown), url: shown }
+    fn unreachable(&self, url: &str, error: &ureq::Error) -> HubError {
+        let (id, shown) = (self.id.to_owned(), shown_url(url));
+        HubError::Unreachable { id, reason: error.to_string().replace(url, &shown), url: shown }
+    }
 }
