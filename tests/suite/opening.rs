@@ -404,6 +404,38 @@ fn an_evaluation_on_other_tokens_than_in_training_says_so() {
     assert_says(said, &["1 probe ", "gap-60-best: Trained on tokens after layer 1"]);
 }
 
+/// As `open --demo --data X` would on X, whose classes no probe of the demo has.
+#[test]
+fn an_evaluation_that_waits_is_not_on_a_dataset_that_is_opened_after_it_was_asked_for() {
+    for (other, expected) in [(None, vec!["birds"]), (Some("cars"), vec![])] {
+        let mut state = State::new(Settings::default());
+        wants!(state, Command::OpenBackbone("one".into()));
+        wants!(state, Command::OpenDataset("birds".into(), None));
+        let mut requests = state.dispatch(Command::OpenProbes(vec!["gap-80-best.safetensors".into()]));
+        requests.extend(state.dispatch(Command::Evaluate { all: true }));
+        let then = other.map(|name| Command::OpenDataset(name.into(), None));
+        requests.extend(then.into_iter().flat_map(|command| state.dispatch(command)));
+        let (mut requests, mut evaluated) = (VecDeque::from(requests), Vec::new());
+        while let Some(request) = requests.pop_front() {
+            let Some(job) = request.job() else { continue };
+            let event = match &request {
+                Request::Files(_, Files::OpenDataset { entry, path, .. }) => {
+                    Some(Event::DatasetOpened { job, entry: *entry, part: part(path, 4) })
+                }
+                Request::Compute(_, Compute::Evaluate(asked)) => {
+                    evaluated.push(asked.part.asked.dataset.clone());
+                    None
+                }
+                other => opened(other, named),
+            };
+            let Some(event) = event else { continue };
+            requests.extend(state.apply(event));
+            requests.extend(state.apply(Event::Finished(job)));
+        }
+        assert_eq!(evaluated, expected);
+    }
+}
+
 #[test]
 fn the_next_training_is_on_the_dataset_that_is_looked_at_until_another_is_chosen() {
     let mut state = story();

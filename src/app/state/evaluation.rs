@@ -38,7 +38,7 @@ pub struct Evaluations {
     abandoned: Vec<Key>,
     /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`), with removal curves in
     /// these modes.
-    deferred: Option<(bool, Vec<Mode>)>,
+    pub(super) deferred: Option<(bool, Vec<Mode>)>,
     /// Whether the evaluations known from before are to be looked up once everything is open.
     pub(super) is_restored: bool,
     /// What a control that is dragged has reached: it is not evaluated before the control is let go.

@@ -155,6 +155,7 @@ impl State {
             self.library.datasets.insert(id, Dataset::new(path.clone(), split));
         }
         self.library.datasets[&id].show = true;
+        self.evaluations.deferred = None; // it was asked for on the dataset in use before
         let requests = self.load_dataset(id, split);
         if let Status::Opening(job) = self.library.datasets[&id].status {
             self.remember_on_finish(job, vec![RecentItem::Dataset(path)]);
