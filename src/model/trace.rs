@@ -230,6 +230,22 @@ impl Picture {
         pixels == Some(self.rgb.len())
     }
 
+    /// Its patches, each the bytes of its rows; none if the grid does not divide it.
+    pub fn patches(&self, grid: Grid) -> Vec<Vec<u8>> {
+        let is_divided = [(self.height, grid.rows), (self.width, grid.cols)]
+            .into_iter()
+            .all(|(size, count)| count > 0 && size.is_multiple_of(count));
+        if !is_divided || !self.is_consistent() {
+            return Vec::new();
+        }
+        let mut patches = vec![Vec::new(); grid.len()];
+        for (at, part) in self.rgb.chunks_exact((self.width / grid.cols * 3).max(1)).enumerate() {
+            let (row, column) = (at / grid.cols, at % grid.cols);
+            patches[row / (self.height / grid.rows) * grid.cols + column].extend_from_slice(part);
+        }
+        patches
+    }
+
     /// The picture with its patches in another order: at place `k` of the grid lies patch `order[k]`.
     pub fn rearranged(&self, grid: Grid, order: &[usize]) -> Self {
         let (height, bytes) = (self.height / grid.rows, self.width / grid.cols * 3);

@@ -23,6 +23,23 @@ pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> boo
         && (trace.evidence.class != class || !is_same_class(trace, reference, class))
 }
 
+/// Why a figure that compares token by token shows no difference of such traces.
+pub const OTHER_TOKENS: &str =
+    "The two read their tokens in other orders, one of them shuffled: they cannot be compared token by token";
+
+/// Whether `figure` compares token by token, and the two traces are of the same patches in other orders, as of shuffled tokens: the
+/// picture of each has every patch at the place of its token.
+pub fn other_tokens(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
+    if !figure.properties().compares_tokens || trace.seen == reference.seen {
+        return false;
+    }
+    let [own, other] = [trace, reference].map(|of| of.seen.patches(of.grid));
+    let [mut sorted, mut other_sorted] = [&own, &other].map(|patches| patches.iter().collect::<Vec<_>>());
+    sorted.sort_unstable();
+    other_sorted.sort_unstable();
+    own != other && sorted == other_sorted
+}
+
 /// Whether two traces mean the same class by an index: probes of other datasets have other classes there. Where one does not name
 /// it, the index decides.
 pub fn is_same_class(trace: &Trace, reference: &Trace, class: usize) -> bool {
@@ -196,11 +213,14 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
 /// The difference of two traces that `figure` shows.
 ///
 /// # Errors
-/// As [`subtract`], and if `figure` needs one class and the traces have two.
+/// As [`subtract`], and if `figure` needs one class and the traces have two, or the same tokens at each place.
 pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if other_class(figure, trace, reference) {
         let why = "The evidence of the two is for different classes; choose one class for both";
         return Err(Empty(why.to_owned()));
+    }
+    if other_tokens(figure, trace, reference) {
+        return Err(Empty(OTHER_TOKENS.to_owned()));
     }
     subtract(trace, reference)
 }
@@ -249,8 +269,9 @@ pub fn with_plus(v: f64, text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::trace::{Evidence, Reading};
+    use crate::model::trace::{Evidence, Picture, Reading};
     use crate::viz::figures::photo::Photo;
+    use crate::viz::figures::predictions::Predictions;
     use crate::viz::figures::token_map::TokenMap;
 
     fn trace(class: usize, token: [f32; 2], logits: [f32; 2]) -> Trace {
@@ -285,6 +306,23 @@ mod tests {
         assert!(shown(&TokenMap(None), &a, &other).is_err() && shown(&Photo, &a, &other).is_ok());
         assert!(other_class(&TokenMap(None), &a, &other) && !other_class(&Photo, &a, &other));
         assert!(!other_class(&TokenMap(None), &a, &b));
+    }
+
+    #[test]
+    fn of_shuffled_tokens_nothing_is_subtracted_token_by_token() {
+        let seen = |width: usize, rgb: Vec<u8>| Trace {
+            seen: Picture { width, height: 1, rgb },
+            ..trace(1, [3.0, 1.0], [0.0, 4.0])
+        };
+        let kept = seen(2, vec![1, 2, 3, 4, 5, 6]);
+        let shuffled = seen(2, vec![4, 5, 6, 1, 2, 3]);
+        let of_tokens = |other: &Trace| shown(&TokenMap(None), &kept, other).err().map(|why| why.0);
+        assert_eq!(of_tokens(&shuffled).as_deref(), Some(OTHER_TOKENS));
+        assert!(shown(&Predictions, &kept, &shuffled).is_ok(), "of the whole image");
+        // Another image is another one in whatever order, and so is one of another size.
+        for other in [kept.clone(), seen(2, vec![4, 5, 6, 1, 2, 4]), seen(3, vec![0; 9])] {
+            assert_eq!(of_tokens(&other), None);
+        }
     }
 
     #[test]

@@ -177,6 +177,8 @@ impl TabGroup {
 pub struct Properties {
     /// Whether it shows numbers of one class; then it cannot show a difference of traces for different classes.
     pub is_for_one_class: bool,
+    /// Whether it shows numbers of single tokens; then it cannot show a difference of traces with other tokens at these places.
+    pub compares_tokens: bool,
     /// Whether it names classes, so that the true class should be shown beside it.
     pub names_classes: bool,
     /// Whether the current step of the reading is marked in it.
@@ -193,6 +195,7 @@ impl Default for Properties {
     fn default() -> Self {
         Self {
             is_for_one_class: false,
+            compares_tokens: false,
             names_classes: false,
             marks_step: false,
             is_compared: false,

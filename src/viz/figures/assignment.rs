@@ -60,7 +60,13 @@ impl Figure for Assignment {
     }
 
     fn properties(&self) -> Properties {
-        Properties { marks_step: true, shares_keys: true, least_width: 64.0, ..Properties::default() }
+        Properties {
+            compares_tokens: true,
+            marks_step: true,
+            shares_keys: true,
+            least_width: 64.0,
+            ..Properties::default()
+        }
     }
 
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {

@@ -73,7 +73,13 @@ impl Figure for Photo {
     }
 
     fn properties(&self) -> Properties {
-        Properties { is_compared: true, shares_keys: true, least_width: 52.0, ..Properties::default() }
+        Properties {
+            compares_tokens: true,
+            is_compared: true,
+            shares_keys: true,
+            least_width: 52.0,
+            ..Properties::default()
+        }
     }
 
     fn scale(&self, trace: &Trace) -> &'static str {

@@ -146,6 +146,7 @@ impl Figure for ScanPath {
 
     fn properties(&self) -> Properties {
         Properties {
+            compares_tokens: true,
             marks_step: true,
             is_compared: true,
             shares_keys: true,

@@ -26,6 +26,10 @@ impl Figure for Scores {
         }
     }
 
+    fn properties(&self) -> Properties {
+        Properties { compares_tokens: true, ..Properties::default() }
+    }
+
     fn height(&self, _: &Trace, _: &Options, width: f32) -> f32 {
         width * 0.5
     }

@@ -133,6 +133,7 @@ impl Figure for TokenMap {
 
     fn properties(&self) -> Properties {
         Properties {
+            compares_tokens: true,
             is_for_one_class: self.0 != Some(Attribution::Rollout),
             is_compared: self.0.is_none(),
             shares_keys: true,

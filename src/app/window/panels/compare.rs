@@ -15,7 +15,7 @@ use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{in_reach, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::trace::Routing;
-use crate::viz::difference::{is_same_class, other_class};
+use crate::viz::difference::{OTHER_TOKENS, is_same_class, other_class, other_tokens};
 use crate::viz::draw::minus;
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
@@ -236,6 +236,9 @@ impl Compare {
             Some(reference) => match self.differences.between(id, &trace, reference) {
                 Ok(_) if other_class(figure, &trace, reference) => {
                     return true_class::offer_that_of(ui, cx, column.probe, reference);
+                }
+                Ok(_) if other_tokens(figure, &trace, reference) => {
+                    return placeholder::empty(ui, OTHER_TOKENS);
                 }
                 Ok(difference) => {
                     let limits = self.difference_limits(cx, figure, figure.scale(&difference));
