@@ -4,6 +4,7 @@
 
 mod backbone_options;
 mod change;
+mod column_head;
 mod compare;
 mod contact_sheet;
 mod controls;
