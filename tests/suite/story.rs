@@ -9,6 +9,7 @@ use ssmprobe::app::demo;
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
 
+use crate::pictures::painted;
 use crate::run;
 use crate::sitting::Sitting;
 
@@ -67,6 +68,14 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     for router in ["sinkhorn", "neuralsort", "raster"] {
         assert!(sitting.has(router), "{router} is not compared");
     }
+    let column = sitting.state().compared().next().expect("a column").1;
+    let best = &column.shown.trace().expect("a trace").top[0];
+    let said = format!("{}, {:.1} %", best.name, 100.0 * best.probability);
+    let head = sitting.harness.get_all_by_label(&said).next().expect("what it predicts").rect();
+    sitting.harness.hover_at(head.center());
+    sitting.until("its head says whether that is right", |s| {
+        painted(s.harness.output()).iter().any(|(text, ..)| text.contains(": true class "))
+    });
     let figures = sitting.harness.query_all_by_label("Reading order").map(|node| node.rect());
     let figure = figures.max_by(|a, b| a.area().total_cmp(&b.area())).expect("a figure");
     sitting.harness.hover_at(figure.left_top() + egui::vec2(figure.width() * 0.4, figure.height() * 0.4));

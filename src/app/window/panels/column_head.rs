@@ -1,6 +1,7 @@
 //! The head of a compared column: its name, its prediction, the change from the pinned one, and the menu of what can be done with it.
 
 use super::change::{interventions, temperature, temperature_of_column};
+use super::true_class;
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::menu_button;
 use crate::model::explain::intervention::Intervention;
@@ -45,11 +46,18 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
     let Some(trace) = column.shown.trace() else { return };
     let is_outdated = cx.state.is_outdated(id);
     if let Some(best) = trace.top.first() {
-        let text = match is_outdated {
+        let mut text = RichText::new(match is_outdated {
             true => "Explaining…".to_owned(),
             false => format!("{}, {:.1} %", best.name, 100.0 * best.probability),
-        };
-        indented(ui, |ui| drop(ui.add(egui::Label::new(text).truncate())));
+        });
+        let said = true_class::of_prediction(cx.state, column, trace).filter(|_| !is_outdated);
+        if let Some((_, right @ Some(_))) = said {
+            text = text.color(color32(style::outcome(cx.theme, right)));
+        }
+        indented(ui, |ui| {
+            let label = ui.add(Label::new(text).truncate());
+            said.into_iter().fold(label, |label, (about, _)| label.on_hover_text(about));
+        });
     }
     if let Some(text) = accuracy(cx, id) {
         let about = "Share of the dataset's images whose predicted class is the true one; a changed reading was not retrained";

@@ -44,18 +44,23 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
     }
 }
 
+/// What there is to say of a column's prediction where the true class of its image is known, and whether it is right.
+pub fn of_prediction(state: &State, column: &Column, trace: &Trace) -> Option<(String, Option<bool>)> {
+    let (image, own) = of_column(state, column)?;
+    // Of classes that share the name, where nothing tells them apart, the one ranked first.
+    let same = state.library.true_classes(image, column.probe).into_iter().flatten();
+    let found = same.filter_map(|class| rank(&trace.logits, class)).min_by_key(|(at, _)| *at);
+    Some((verdict(own, found), found.map(|(at, _)| at == 1)))
+}
+
 /// A line with the image's true class and its rank under the focused probe.
 pub fn ui(ui: &mut Ui, cx: &PanelContext<'_>, trace: &Trace) {
-    let Some(column) = cx.column() else { return };
-    let Some((image, own)) = of_column(cx.state, column) else { return };
+    let said = cx.column().and_then(|column| of_prediction(cx.state, column, trace));
+    let Some((text, right)) = said else { return };
     if cx.is_outdated() {
         return drop(ui.label("")); // the trace is of another image than the class
     }
-    // Of classes that share the name, where nothing tells them apart, the one ranked first.
-    let same = cx.state.library.true_classes(image, column.probe).into_iter().flatten();
-    let found = same.filter_map(|class| rank(&trace.logits, class)).min_by_key(|(at, _)| *at);
-    let text = verdict(own, found);
-    let color = style::outcome(cx.theme, found.map(|(at, _)| at == 1));
+    let color = style::outcome(cx.theme, right);
     ui.horizontal(|ui| {
         ui.add_space(8.0);
         ui.add(egui::Label::new(RichText::new(text).color(color32(color))).wrap());
