@@ -96,6 +96,33 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
 }
 
 #[test]
+fn the_names_of_compared_columns_stay_above_them() {
+    let mut window = with_more(&["softsort"]);
+    window.click("Compare");
+    window.answer();
+    let controls = window.place("Export comparison…");
+    // Of the second column, below the controls and right of the library.
+    let names = |window: &Window| -> Vec<f32> {
+        let is_own = |seen: egui::Rect| seen.is_positive() && seen.left() > 500.0;
+        let texts = painted(window.harness.output()).into_iter();
+        let own = texts.filter(|(text, seen, _)| text == "gap" && is_own(*seen));
+        own.map(|(_, seen, _)| seen.top()).filter(|top| *top > controls.bottom()).collect()
+    };
+    let [before] = names(&window)[..] else { panic!("{:?}", names(&window)) };
+    window.hover(egui::pos2(700.0, 600.0));
+    window.harness.event(egui::Event::MouseWheel {
+        unit: egui::MouseWheelUnit::Point,
+        delta: egui::vec2(0.0, -300.0),
+        phase: egui::TouchPhase::Move,
+        source: egui::MouseWheelSource::Unknown,
+        modifiers: egui::Modifiers::NONE,
+    });
+    window.harness.run_steps(8);
+    let [after] = names(&window)[..] else { panic!("{:?}", names(&window)) };
+    assert!((before - after).abs() < 12.0, "{before} {after}");
+}
+
+#[test]
 fn a_name_that_is_cut_is_told_whole_where_it_is_pointed_at() {
     let name = "a-probe-with-a-name-that-no-list-above-the-panes-is-wide-enough-for";
     let mut window = with_more(&[name]);

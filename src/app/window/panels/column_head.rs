@@ -15,6 +15,8 @@ use crate::viz::heading::capitalised;
 const HEAD_PX: f32 = 70.0;
 /// Height of one more line in it.
 const LINE_PX: f32 = 17.0;
+/// Height of the line of names that stays in sight, which covers that in the heads.
+const NAMES_PX: f32 = 26.0;
 
 /// Height of the heads of these columns.
 pub fn height(cx: &PanelContext<'_>, columns: &[ColumnId]) -> f32 {
@@ -80,6 +82,26 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
             ui.add(egui::Label::new(RichText::new(text).small().weak()).truncate());
         }
     });
+}
+
+/// Keeps the names above the columns, each as wide as the `place` of its head, where those are scrolled out of sight.
+pub fn keep_names(ui: &Ui, cx: &PanelContext<'_>, columns: &[ColumnId], place: impl Fn(usize) -> Rect) {
+    let sight = ui.clip_rect();
+    if place(0).top() >= sight.top() {
+        return;
+    }
+    let line = Rect::from_min_size(sight.min, Vec2::new(sight.width(), NAMES_PX));
+    ui.interact(line, ui.scope_id().with("names"), Sense::CLICK); // no token of a figure below it
+    ui.painter().rect_filled(line, 0.0, color32(cx.theme.ground));
+    let edge = ui.visuals().widgets.noninteractive.bg_stroke;
+    ui.painter().hline(line.x_range(), line.bottom(), edge);
+    for (at, id) in columns.iter().enumerate() {
+        let head = place(at).shrink2(Vec2::new(ui.spacing().button_padding.x, 0.0));
+        let title = cx.fit_title(&cx.state.column_title(*id), 13.5, head.width());
+        let (at, ink) = (egui::pos2(head.left(), line.center().y), ui.visuals().strong_text_color());
+        let font = egui::FontId::proportional(13.5);
+        ui.painter().text(at, egui::Align2::LEFT_CENTER, title, font, ink);
+    }
 }
 
 /// A line below the name, indented by the padding of the name's button.

@@ -86,12 +86,13 @@ impl Panel for Compare {
             }
             ui.spacing_mut().item_spacing = Vec2::splat(0.0);
             let size = Vec2::new(width, column_head::height(cx, &columns));
-            row(ui, &columns, "head", size, |ui, id| column_head::ui(ui, cx, id, width));
+            let heads = row(ui, &columns, "head", size, |ui, id| column_head::ui(ui, cx, id, width));
             let rows = &cx.state.views.rows;
             for figure in cx.state.figures().filter(|figure| rows.contains(figure.id())) {
                 let size = Vec2::new(width, Self::row_height(cx, figure, width));
                 row(ui, &columns, figure.id(), size, |ui, id| self.figure_ui(ui, cx, figure, id));
             }
+            column_head::keep_names(ui, cx, &columns, |at| place(heads, at, size));
             follow_focus(ui);
         });
     }
@@ -108,13 +109,24 @@ fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-/// Draws a row of cells of this size. Those out of reach are skipped, but for their ids.
-fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl FnMut(&mut Ui, ColumnId)) {
+/// The place of the cell of column `at` in the row `whole` of cells of this size.
+fn place(whole: Rect, at: usize, size: Vec2) -> Rect {
+    let corner = whole.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
+    Rect::from_min_size(corner, size)
+}
+
+/// Draws a row of cells of this size, and returns its place. Those out of reach are skipped, but for their ids.
+fn row(
+    ui: &mut Ui,
+    columns: &[ColumnId],
+    name: &str,
+    size: Vec2,
+    mut add: impl FnMut(&mut Ui, ColumnId),
+) -> Rect {
     let whole = Vec2::new(columns.len() as f32 * (size.x + GAP_PX) + GAP_PX, size.y + GAP_PX);
     let (rect, _) = ui.allocate_exact_size(whole, Sense::hover());
     for (at, id) in columns.iter().enumerate() {
-        let corner = rect.min + Vec2::new(GAP_PX + at as f32 * (size.x + GAP_PX), GAP_PX / 2.0);
-        let place = Rect::from_min_size(corner, size);
+        let place = place(rect, at, size);
         if !in_reach(ui, place) {
             ui.skip_ahead_auto_ids(1);
             continue;
@@ -124,6 +136,7 @@ fn row(ui: &mut Ui, columns: &[ColumnId], name: &str, size: Vec2, mut add: impl 
         cell.shrink_clip_rect(place.expand(2.0));
         add(&mut cell, *id);
     }
+    rect
 }
 
 /// Pixels per point of a figure in a column.
