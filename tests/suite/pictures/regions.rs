@@ -180,7 +180,7 @@ pub fn region_order() {
                 );
             }
         }
-        assert!(marks.has("5 of 10 images with something marked"));
+        assert!(marks.has("5 of 10 images with regions; line: 95 % interval"));
     }
     let plot = overview();
     let item = |item| plot.overview.item(&plot, item);

@@ -119,7 +119,9 @@ impl Overview for Regions {
         let (summary, (rows, name)) = summary_and_chart(plot)?;
         let mut scene = Scene::new(size.width, size.height, "Regions", theme.background);
         let line = frame::TITLE_HEIGHT;
-        let title = format!("{} of {} images with something marked", summary.images, plot.evaluation.len());
+        let key = if rows.iter().any(|row| row.interval.is_some()) { "; line: 95 % interval" } else { "" };
+        let (marked, all) = (summary.images, plot.evaluation.len());
+        let title = format!("{marked} of {all} images with regions{key}");
         frame::title(&mut scene, theme, [0.0, 0.0], &title, size.width);
         let room = size.height - line;
         let matrix = has_matrix(summary, rows.len());
