@@ -88,12 +88,35 @@ fn note(ui: &mut Ui, toast: &Toast, theme: &Theme, actions: &mut Vec<UiAction>) 
             }
             ui.with_layout(Layout::top_down(Align::LEFT), |ui| {
                 let (font, color) = (TextStyle::Body.resolve(ui.style()), ui.visuals().text_color());
-                let mut job = LayoutJob::simple(toast.text.clone(), font, color, 0.0);
-                job.wrap.max_rows = MAX_LINES;
-                let label = ui.add(Label::new(job).wrap().selectable(true));
-                // Screen readers say it when it appears.
-                ui.ctx().accesskit_node_builder(label.id, |node| node.set_live(Live::Polite));
+                // The last of several lines is what to do, which is never cut.
+                let (what, remedy) = toast.text.rsplit_once('\n').unwrap_or((toast.text.as_str(), ""));
+                let parts = [(what, MAX_LINES), (remedy, usize::MAX)].into_iter();
+                for (text, max_rows) in parts.filter(|(text, _)| !text.is_empty()) {
+                    let mut job = LayoutJob::simple(text.to_owned(), font.clone(), color, 0.0);
+                    job.wrap.max_rows = max_rows;
+                    let label = ui.add(Label::new(job).wrap().selectable(true));
+                    // Screen readers say it when it appears.
+                    ui.ctx().accesskit_node_builder(label.id, |node| node.set_live(Live::Polite));
+                }
             });
         });
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn what_to_do_is_said_however_long_the_reason() {
+        let text = format!("Could not be opened: {}\nClose its entry", "a long reason ".repeat(60));
+        let toast = Toast { id: 1, severity: Severity::Error, text, file: None };
+        let harness = Harness::new_ui(|ui| note(ui, &toast, &Theme::light(), &mut Vec::new()));
+        let shown = |label: &str| harness.get_by_label_contains(label).rect();
+        let [reason, remedy] = ["Could not be opened", "Close its entry"].map(shown);
+        assert!(reason.height() < 8.0 * remedy.height() && remedy.top() >= reason.bottom());
+    }
 }
