@@ -90,6 +90,12 @@ pub fn fit(text: &str, size: f32, room: f32) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// As [`fit`], for the name of an axis: its unit in brackets goes before letters of the name do.
+pub fn fit_name(text: &str, size: f32, room: f32) -> String {
+    let bare = text.split(" (").next().unwrap_or(text);
+    fit(if width(text, size) <= room { text } else { bare }, size, room)
+}
+
 /// As [`fit`], with the ellipsis in the middle: names of classes often differ at their end.
 pub fn fit_middle(text: &str, size: f32, room: f32) -> String {
     if width(text, size) <= room {

@@ -236,7 +236,7 @@ impl Frame {
         if !self.y.label.is_empty() {
             let room = if self.y.ticks == 0 { 0.0 } else { TICK + 2.0 + self.y.widest() };
             let x = a.x - room - 2.0 - pt::LABEL * 0.2;
-            let name = font::fit(&self.y.label, pt::LABEL, a.h + 14.0);
+            let name = font::fit_name(&self.y.label, pt::LABEL, a.h + 14.0);
             // Below the axis there is room beside its first number.
             let down = ((font::width(&name, pt::LABEL) - a.h) / 2.0 - NAME_ABOVE_PT).max(0.0);
             scene.text_up([x, a.center()[1] + down], name, pt::LABEL, theme.ink);
@@ -368,6 +368,21 @@ mod tests {
             middle - length / 2.0 > key + 2.0 && middle + length / 2.0 < size.height,
             "{middle} {length}"
         );
+    }
+
+    #[test]
+    fn beside_a_low_axis_its_name_is_without_the_unit() {
+        let name = |height: f32| {
+            let mut scene = Scene::new(200.0, height, "", None);
+            let axis = |name: &str| Axis::new(Scale::linear(0.0, 1.0), name, 4);
+            let frame = Frame::fit(Box2::new(0.0, 0.0, 200.0, height), axis(""), axis("Evidence (logit)"));
+            frame.axes(&mut scene, &Theme::light());
+            scene.items.into_iter().find_map(|item| match item.shape {
+                Shape::Text { text, upwards: true, .. } => Some(text),
+                _ => None,
+            })
+        };
+        assert_eq!([name(100.0), name(45.0)], ["Evidence (logit)", "Evidence"].map(|name| Some(name.into())));
     }
 
     #[test]
