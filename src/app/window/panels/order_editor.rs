@@ -5,7 +5,7 @@ use egui::DragValue;
 
 use super::figure_view::FigureView;
 use crate::app::window::panels::prelude::*;
-use crate::app::window::widgets::menu_button;
+use crate::app::window::widgets::{keep_together, menu_button};
 use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{Found, OrderTest, Routing};
@@ -14,6 +14,9 @@ use crate::viz::figures::token_map::class_name;
 
 /// Points between two positions of the pointer at which the brush looks for a patch.
 const BRUSH_POINTS: usize = 16;
+
+/// Width of the number of a step, with its name.
+const STEP_PX: f32 = 100.0;
 
 /// What dragging over patches does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,13 +98,18 @@ impl OrderEditor {
         if let Some(first) = tokens.first().and_then(|token| step_of(order, *token)) {
             let mut step = first;
             let last = order.tokens().len() - tokens.len();
-            let label = ui.label("Step").id;
-            // A path that was undone may begin later than it could be moved to: that is no edit.
-            let number = ui.add(DragValue::new(&mut step).range(0..=last.max(first))).labelled_by(label);
-            let about = "The step at which the first of them is read, from 0; the others follow";
-            if number.on_hover_text(about).changed() {
-                cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));
-            }
+            keep_together(ui, STEP_PX);
+            // A row of its own, as wrapped lines do not centre their first label.
+            ui.horizontal(|ui| {
+                let label = ui.label("Step").id;
+                // A path that was undone may begin later than it could be moved to: that is no edit.
+                let number = DragValue::new(&mut step).range(0..=last.max(first));
+                let number = ui.add(number).labelled_by(label);
+                let about = "The step at which the first of them is read, from 0; the others follow";
+                if number.on_hover_text(about).changed() {
+                    cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));
+                }
+            });
         }
         // A second line of buttons would take the room of the figure.
         menu_button(ui, Button::new("More"), |ui| {
