@@ -238,6 +238,18 @@ fn labels_of_a_mask_are_regions() {
     deep("soft.png", 4);
     let why = annotations.of_image(&images.join("soft.png"), &preprocessor(), GRID).expect_err("no label");
     assert!(why.contains("soft.png: has 16 bits per pixel and greys up to 1020; expected labels"), "{why}");
+    // What is transparent has any colour in a cut-out; black is the background, visible or not.
+    let cut_out = |hidden: u8| {
+        let pixel = |x: u32, _: u32| image::LumaA(if x < 16 { [255, 255] } else { [hidden, 0] });
+        image::GrayAlphaImage::from_fn(32, 32, pixel).save(masks.join("soft.png")).expect("saved");
+        annotations.of_image(&images.join("soft.png"), &preprocessor(), GRID)
+    };
+    assert_says(
+        cut_out(255).expect_err("hidden white"),
+        &["soft.png: has transparent pixels", "save it in grey"],
+    );
+    let found = cut_out(0).expect("read").expect("a mask");
+    assert_eq!(tokens(&found, "object"), [0, 1, 4, 5, 8, 9, 12, 13]);
     write(masks.join("names.txt"), "256 head\n");
     let why = Annotations::open(&masks).expect_err("no label").to_string();
     assert!(why.contains("names.txt, line 1") && why.contains("a label from 1 to 254"), "{why}");

@@ -76,6 +76,12 @@ pub(super) fn read(path: &Path, size: (usize, usize), names: &HashMap<u8, String
             deep.iter().filter(|grey| **grey != u16::MAX).max().unwrap_or(&0)
         ));
     }
+    if has_hidden_colours(&bytes) {
+        return Err(format!(
+            "{shown}: has transparent pixels that are not black, and transparency is not read; save it in grey \
+             (white is the object) or with a palette"
+        ));
+    }
     let labels = match (indices(&bytes), greys(&photo.picture, names)) {
         (Some(indices), _) => indices,
         (None, Greys::Labels(labels)) => labels,
@@ -160,6 +166,19 @@ fn greys_of_16_bits(png: &[u8]) -> Option<Vec<u16>> {
         DynamicImage::ImageLuma16(greys) => Some(greys.into_raw()),
         _ => None,
     }
+}
+
+/// Whether a PNG with an alpha channel has invisible pixels that are not black. In a cut-out, whose object is what is opaque, they
+/// have any colour: with white ones, all of the picture would be the object.
+fn has_hidden_colours(png: &[u8]) -> bool {
+    const WITH_ALPHA: [u8; 2] = [4, 6];
+    if !png.get(25).is_some_and(|colour_type| WITH_ALPHA.contains(colour_type)) {
+        return false;
+    }
+    let picture = PngDecoder::new(Cursor::new(png)).and_then(DynamicImage::from_decoder);
+    picture.is_ok_and(|picture| {
+        picture.to_rgba8().pixels().any(|pixel| pixel.0[3] == 0 && pixel.0[..3] != [0; 3])
+    })
 }
 
 /// The index of every pixel of a PNG with a palette; `None` for others.
