@@ -319,6 +319,20 @@ fn what_is_missing_or_broken_is_named_and_counted_and_nothing_else_is_lost() {
     none.read(&annotations, &paths[1..2], &preprocessor(), GRID);
     assert!(none.warnings(false).is_empty());
     assert!(none.warnings(true)[0].starts_with("an image has no mask or mark: "));
+    // Nothing is said of a mask that an image has twice, but of one that two images have.
+    let again = images.join("more/good.png");
+    photo(again.clone(), WIDE, HIGH);
+    let mut twice = RegionSet::default();
+    twice.read(&annotations, &[paths[0]; 2], &preprocessor(), GRID);
+    assert!(twice.warnings(true).is_empty());
+    twice.read(&annotations, &[Some(&again)], &preprocessor(), GRID);
+    let warnings = twice.warnings(true);
+    let [shared] = &warnings[..] else { panic!("{warnings:#?}") };
+    assert!(shared.starts_with("a mask is that of two images: "), "{shared}");
+    assert_says(
+        shared,
+        &["masks/good.png of ", "images/good.png and ", "images/more/good.png; put masks into"],
+    );
     // A path that is no folder, or a folder without masks, is refused.
     for (path, said) in [
         (folder.path().join("absent"), "is not a folder"),

@@ -1,6 +1,7 @@
 //! The regions of many images, with counts and warnings of what is missing, unusable, empty or cropped away.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
@@ -21,6 +22,9 @@ pub struct RegionSet {
     /// Masks of one object, and the number of those of labels.
     whole: Warning,
     labelled: usize,
+    /// The first image of every mask, and images that have one of these, too.
+    first_of: HashMap<PathBuf, PathBuf>,
+    shared: Warning,
 }
 
 /// A kind of warning: how often it occurred, and its first case.
@@ -57,13 +61,20 @@ impl RegionSet {
         grid: Grid,
     ) {
         let read = |image: Option<&Path>| match image {
-            Some(image) => annotations.of_image(image, preprocessor, grid),
-            None => Ok(None),
+            Some(image) => (annotations.mask(image), annotations.of_image(image, preprocessor, grid)),
+            None => (None, Ok(None)),
         };
-        let found: Vec<Result<Option<Regions>, String>> =
+        let found: Vec<(Option<PathBuf>, Result<Option<Regions>, String>)> =
             images.par_iter().map(|image| read(*image)).collect();
-        for (image, found) in images.iter().zip(found) {
+        for (image, (mask, found)) in images.iter().zip(found) {
             let name = || image.map_or_else(String::new, |image| image.display().to_string());
+            if let (Some(image), Some(mask)) = (*image, mask) {
+                let first = self.first_of.entry(mask.clone()).or_insert_with(|| image.to_path_buf());
+                if *first != image {
+                    let both = || format!("{} of {} and {}", mask.display(), first.display(), name());
+                    self.shared.add(both);
+                }
+            }
             let all = |names: &[String]| format!("{} of {}", names.join(", "), name());
             match &found {
                 Ok(None) if image.is_some() => self.missing.add(name),
@@ -95,7 +106,7 @@ impl RegionSet {
     }
 
     /// Warnings for the user: missing annotations, if other images have some or the folder of annotations was `named`, unusable
-    /// and empty masks, and cropped regions.
+    /// and empty masks, cropped regions, and masks of several images.
     pub fn warnings(&self, named: bool) -> Vec<String> {
         let some = named || self.known() > 0 || self.broken.count > 0;
         let missing =
@@ -113,6 +124,8 @@ impl RegionSet {
         let mixed = mixed.map(|line| {
             format!("{line}; if its greys are labels, name them in `names.txt` beside the masks")
         });
-        missing.into_iter().chain(rest.into_iter().flatten()).chain(mixed).collect()
+        let shared = self.shared.line("a mask is that of two images", "images have the mask of another one");
+        let shared = shared.map(|line| format!("{line}; put masks into folders named like the images'"));
+        missing.into_iter().chain(rest.into_iter().flatten()).chain(mixed).chain(shared).collect()
     }
 }
