@@ -61,12 +61,14 @@ impl RegionSet {
         grid: Grid,
     ) {
         let read = |image: Option<&Path>| match image {
-            Some(image) => (annotations.mask(image), annotations.of_image(image, preprocessor, grid)),
-            None => (None, Ok(None)),
+            Some(image) => annotations.of_image(image, preprocessor, grid),
+            None => Ok(None),
         };
-        let found: Vec<(Option<PathBuf>, Result<Option<Regions>, String>)> =
+        let found: Vec<Result<Option<Regions>, String>> =
             images.par_iter().map(|image| read(*image)).collect();
-        for (image, (mask, found)) in images.iter().zip(found) {
+        let masks: Vec<Option<PathBuf>> =
+            images.par_iter().map(|image| annotations.mask((*image)?)).collect();
+        for ((image, found), mask) in images.iter().zip(found).zip(masks) {
             let name = || image.map_or_else(String::new, |image| image.display().to_string());
             if let (Some(image), Some(mask)) = (*image, mask) {
                 let first = self.first_of.entry(mask.clone()).or_insert_with(|| image.to_path_buf());
