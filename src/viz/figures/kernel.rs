@@ -219,14 +219,19 @@ impl Figure for Kernel {
             let alpha = if spreads.len() > 1 { 0.1 } else { 0.25 };
             scene.polygon(outline, measured(theme, s).color.alpha(alpha));
         }
+        // What lies below the end of a logarithmic axis is left out: its edge would look like memory that no longer fades.
+        let mut draw = |value: &dyn Fn(usize) -> f64, stroke: Stroke| {
+            let steps: Vec<usize> = (0..n).collect();
+            let parts = steps.split(|j| options.log && value(*j) < scale.lo);
+            for part in parts.filter(|part| !part.is_empty()) {
+                scene.line(part.iter().map(|j| frame.at(*j as f64, value(*j))).collect(), stroke);
+            }
+        };
         if let Some(r) = radius(trace) {
-            // A logarithmic axis ends at the smallest |K|: the powers leave it there, and do not follow its edge.
-            let powers = (0..n).map(|j| (j as f64, r.powi(j as i32)));
-            let inside = powers.take_while(|(_, v)| !options.log || *v >= scale.lo);
-            scene.line(inside.map(|(j, v)| frame.at(j, v)).collect(), decaying(theme));
+            draw(&|j| r.powi(j as i32), decaying(theme));
         }
         for (s, spread) in spreads.iter().enumerate().rev() {
-            scene.line(curve(&|j| spread[j][1]), measured(theme, s));
+            draw(&|j| spread[j][1], measured(theme, s));
         }
         add_targets(&mut scene, &frame, n);
         frame.axes(&mut scene, theme);

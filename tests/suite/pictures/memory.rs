@@ -1,5 +1,7 @@
 //! Pictures of the memory kernel, by steps before the end, and of evidence by position.
 
+use ssmprobe::model::trace::Matrix;
+
 use super::marks::Axes;
 use super::prelude::*;
 use super::small::{EXACT, EXACT_RASTER, KERNEL, PROXY, PROXY_RASTER, SECOND};
@@ -36,6 +38,16 @@ pub fn kernel() {
         let marks = drawn("kernel", &Trace { radius: Some(0.5), ..trace.clone() }, &log, &theme);
         let decay = marks.lines(marks.swatch("ρ^j, spectral radius ρ = 0.5"), 5)[0];
         assert_close("0.5^j", decay, &curve(&marks.axes(0), |j| 0.5f64.powi(j as i32))[..5], 0.05);
+        // Of a kernel that falls below a millionth, where the axis ends, and rises again, what lies below is left out.
+        let data: Vec<f32> =
+            (0..N).map(|j| if (4..7).contains(&j) { 1e-8 } else { 0.1f32.powi(j as i32 / 3) }).collect();
+        let fallen = Trace { kernel: Some(Matrix { rows: N, cols: 1, data: data.clone() }), ..trace.clone() };
+        let marks = drawn("kernel", &fallen, &log, &theme);
+        let expected = curve(&marks.axes(0), |j| f64::from(data[j]));
+        for part in [0..4, 7..N] {
+            let found = marks.lines(marks.swatch("Measured"), part.len())[0];
+            assert_close("|K[j]|", found, &expected[part], 0.05);
+        }
     }
 }
 
