@@ -260,16 +260,19 @@ impl Dash {
     }
 }
 
-/// The edges of a band of half width `spread` around `mean`, the lower edge first; `None` if no spread is above zero. On a
-/// logarithmic axis the band ends at half the lowest positive mean.
+/// The edges of a band of half width `spread` around `mean`, the lower edge first; `None` if no spread is above zero. For a
+/// logarithmic axis that is fitted to them, those at or below zero are moved to half of the lowest that is above.
 pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     if spread.len() != mean.len() || !spread.iter().any(|spread| *spread > 0.0) {
         return None;
     }
-    let lowest = mean.iter().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
-    let floor = if log { lowest * 0.5 } else { f64::NEG_INFINITY };
-    let edge = |sign: f64| mean.iter().zip(spread).map(|(m, s)| (m + sign * s.max(0.0)).max(floor)).collect();
-    Some([edge(-1.0), edge(1.0)])
+    let edge = |sign: f64| mean.iter().zip(spread).map(|(m, s)| m + sign * s.max(0.0)).collect::<Vec<f64>>();
+    let mut edges = [edge(-1.0), edge(1.0)];
+    if log {
+        let lowest = edges.iter().flatten().copied().filter(|v| *v > 0.0).fold(f64::INFINITY, f64::min);
+        edges.iter_mut().flatten().filter(|v| **v <= 0.0).for_each(|v| *v = 0.5 * lowest);
+    }
+    Some(edges)
 }
 
 /// The edges of the band at every point of a curve; the points themselves without a spread.
@@ -324,7 +327,8 @@ fn draw_lines(
     for (i, series) in curves.numbered() {
         let (points, spread) = points_of(series);
         let mean: Vec<f64> = points.iter().map(|point| point.1).collect();
-        if let Some(edges) = band(&mean, spread, frame.y.scale.log) {
+        // What lies below a logarithmic axis is drawn at its end.
+        if let Some(edges) = band(&mean, spread, false) {
             let [low, high] = edges.map(|edge| {
                 place(&points.iter().map(|point| point.0).zip(edge).collect::<Vec<(f64, f64)>>())
             });

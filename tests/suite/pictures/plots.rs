@@ -185,6 +185,24 @@ pub fn training_loss() {
 }
 
 #[test]
+fn a_band_on_a_logarithmic_axis_is_as_wide_as_on_a_linear_one() {
+    let mut plot = small::training(Part::Loss, true);
+    let spread = [0.9 * LOSSES[0][0], 0.6 * LOSSES[0][1], 0.7 * LOSSES[0][2], 1.5 * LOSSES[0][3]];
+    plot.curves.series[0].loss_spread = spread.into();
+    let marks = plotted(&plot, &Theme::light());
+    let axes = marks.axes(0);
+    let edge =
+        |sign: f64| ended((0..4).map(|at| axes.at(STEPS[at], LOSSES[0][at] + sign * spread[at])).collect());
+    let mut low = edge(-1.0);
+    // The last is below zero.
+    low[3..].iter_mut().for_each(|[_, y]| *y = axes.area.bottom());
+    let expected: Vec<Point> = edge(1.0).into_iter().chain(low.into_iter().rev()).collect();
+    assert_close("the band", marks.areas(marks.swatch("sinkhorn").alpha(0.16))[0], expected, 0.02);
+    let [low, high] = curves::band(&[2.0, 0.5], &[1.5, 1.0], true).expect("a band");
+    assert_eq!([low, high], [vec![0.5, 0.25], vec![3.5, 1.5]], "in the window, whose axis is fitted to it");
+}
+
+#[test]
 pub fn training_accuracy() {
     for theme in looks() {
         let marks = plotted(&small::training(Part::Accuracy, false), &theme);
