@@ -25,7 +25,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(Column::group("AUC", ["token weights", "evidence"]));
     let note = "Means over the images in which a region has a token, and over seeds. Read at: mean expected position, \
                 0 first and 1 last; interval: Student's t over seeds and images, with one seed over images only, cut off at 0 and 1. \
-                Weight: 1 is an even share. Evidence: for an image's true class. AUC over tokens, the region's against \
+                Weight: 1 as in GAP. Evidence: for an image's true class. AUC over tokens, the region's against \
                 all others";
     let mut table = source.table("regions", "How regions are read", columns, rows).with_note(note);
     table.notes.extend(notes);

@@ -30,7 +30,7 @@ pub struct RegionMeasure {
     pub tokens: usize,
     /// Mean expected position of its tokens, from 0 (first) to 1 (last).
     pub position: Option<f64>,
-    /// Mean weight of its tokens, times N: 1 is an even share.
+    /// Mean weight of its tokens, times N: 1 as in GAP.
     pub weight: Option<f64>,
     /// Sum of the evidence of its tokens for the class.
     pub evidence: Option<f64>,

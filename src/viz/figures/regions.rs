@@ -74,8 +74,7 @@ fn notes(trace: &Trace, known: &TraceRegions) -> Vec<String> {
     let note = |names: &Vec<String>, what: &str| {
         (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
     };
-    let units =
-        format!("Read at 0 first, 1 last; weight 1: an even share; evidence for {}", class_name(trace));
+    let units = format!("Read at 0 first, 1 last; weight 1: as in GAP; evidence for {}", class_name(trace));
     let skipped = [note(&known.empty, "the mask is empty"), note(&known.cropped, "beyond the crop")];
     std::iter::once(units).chain(skipped.into_iter().flatten()).collect()
 }

@@ -272,7 +272,7 @@ pub fn routing_maps() {
     };
     let cases = [
         (MapOf::Positions, CLASS_POSITIONS, "Mean position, 0 first to 1 last", [0.02, 0.99]),
-        (MapOf::Weights, CLASS_WEIGHTS, "Mean weight, 1 an even share", [-2.2, 2.2]),
+        (MapOf::Weights, CLASS_WEIGHTS, "Mean weight, 1 as in GAP", [-2.2, 2.2]),
     ];
     for (theme, (of, maps, name, ends)) in
         looks().into_iter().flat_map(|theme| cases.map(|case| (theme.clone(), case)))

@@ -206,7 +206,7 @@ fn of_a_head_without_an_order_weights_are_shown() {
     regions.regions.iter_mut().for_each(|region| region.positions = vec![None; 10]);
     plot.evaluation = evaluation.into();
     let marks = plotted(&plot, &Theme::light());
-    assert_eq!(marks.axes(0).x_name, "Token weight (1: an even share)");
+    assert_eq!(marks.axes(0).x_name, "Token weight (1: as in GAP)");
     assert!(marks.rasters(3, 3).is_empty());
     let order = ["wing", "tail", "beak"].map(|name| height(&marks.word(name)));
     assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "the lowest first");

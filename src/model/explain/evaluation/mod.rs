@@ -92,7 +92,7 @@ pub struct Evaluation {
     /// Expected position of the tokens, from 0 (first) to 1 (last): the mean over the images of every
     /// class. `None` if there is no single order, or tokens are shuffled.
     pub positions: Option<ClassMaps>,
-    /// Weight of the tokens times N (1 is an even share): the mean over the images of every class. `None` if
+    /// Weight of the tokens times N (1 as in GAP): the mean over the images of every class. `None` if
     /// there is no single weight, or tokens are shuffled.
     pub weights: Option<ClassMaps>,
     /// Region measures, if regions of some image are known. Absent in files of earlier versions.

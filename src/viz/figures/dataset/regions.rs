@@ -58,7 +58,7 @@ fn chart(summary: &RegionSummary) -> Result<Chart, Empty> {
             summary.regions.iter().enumerate().filter_map(position_row).collect::<Vec<_>>(),
             "Mean position (0 first, 1 last)",
         ),
-        (rows_of(|means| means.weight), "Token weight (1: an even share)"),
+        (rows_of(|means| means.weight), "Token weight (1: as in GAP)"),
         (rows_of(|means| means.mean_evidence), "Evidence of a token for its own class"),
     ];
     let first = all.into_iter().find(|(rows, _)| !rows.is_empty());

@@ -62,7 +62,7 @@ fn bar(maps: &ClassMaps, drawn: &[usize], of: MapOf) -> Axis {
     let weights = || if lo < 0.0 { around_zero((lo, hi)) } else { Scale::linear(0.0, hi) };
     match of {
         MapOf::Positions => Axis::new(Scale::linear(lo, hi), "Mean position, 0 first to 1 last", 5),
-        MapOf::Weights => Axis::new(weights(), "Mean weight, 1 an even share", 5),
+        MapOf::Weights => Axis::new(weights(), "Mean weight, 1 as in GAP", 5),
     }
 }
 
