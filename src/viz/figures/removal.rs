@@ -9,7 +9,7 @@ use crate::viz::difference::{delta, signed};
 use crate::viz::figures::curves::stroke;
 use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
 use crate::viz::figures::prelude::*;
-use crate::viz::heading;
+use crate::viz::heading::{self, uncapitalised};
 
 /// Its names and description.
 pub const INFO: Info = Info {
@@ -215,10 +215,14 @@ impl RemovalPlot {
         rankings.chain(random.map(|pair| ("Random, mean", dashed, pair))).collect()
     }
 
-    fn key(&self, theme: &Theme) -> Vec<(Mark, &str)> {
-        let lines = self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name));
-        let band = (Mark::Patch(theme.band), "Random, 5 to 95 %");
-        lines.chain(self.operands.is_none().then_some(band)).collect()
+    /// The entries of the legend; the last says where tokens are removed.
+    fn key(&self, theme: &Theme) -> Vec<(Mark, String)> {
+        let mode = self.view.mode;
+        let lines =
+            self.lines(theme).into_iter().map(|(name, stroke, _)| (Mark::Line(stroke), name.to_owned()));
+        let band = (Mark::Patch(theme.band), format!("Random, 5 to 95 % of {} orders", mode.draws()));
+        let band = self.operands.is_none().then_some(band);
+        lines.chain(band).chain([(Mark::None, format!("Removed: {}", uncapitalised(mode.name())))]).collect()
     }
 
     fn why_empty(&self) -> &'static str {

@@ -422,7 +422,7 @@ fn removal_curves_are_subtracted_step_by_step() {
     let plot = RemovalPlot::new(own.clone(), Some(other.clone())).expect("a difference");
     for theme in looks() {
         let marks = plotted(&plot, &theme);
-        assert!(marks.has("Difference (Δ) of gap from mean") && !marks.has("Random, 5 to 95 %"));
+        assert!(marks.has("Difference (Δ) of gap from mean") && !marks.has("Random, 5 to 95 % of 16 orders"));
         for way in 0..2 {
             let axes = marks.axes(way);
             let half = |values: &[f64]| -> Vec<Point> {

@@ -65,7 +65,7 @@ pub fn removal() {
             let random = removed.modes[&Mode::Frozen].found().expect("curves");
             let mean = marks.lines(marks.swatch("Random, mean"), 5);
             assert_close(name, mean[way].to_vec(), curve(&random["random"][way].logit), 0.02);
-            let band = marks.areas(marks.swatch("Random, 5 to 95 %"));
+            let band = marks.areas(marks.swatch("Random, 5 to 95 % of 16 orders"));
             let mut edge = curve(&random["random_high"][way].logit);
             edge.extend(curve(&random["random_low"][way].logit).into_iter().rev());
             assert_close(name, band[way].to_vec(), edge, 0.02);
@@ -85,7 +85,7 @@ pub fn removal() {
                 assert_eq!(hidden, (at < 6) == (way == 0), "token {token}, way {way}");
             }
         }
-        assert!(marks.has("Evidence, 6 of 12 tokens left"));
+        assert!(marks.has("Evidence, 6 of 12 tokens left") && marks.has("Removed: tokens, frozen"));
         view.quantity = Quantity::Probability;
         view.step = 0;
         let marks = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
