@@ -14,6 +14,11 @@ pub const ROW_PT: f32 = pt::TICK + 3.0;
 const BAR_GAP_PT: f32 = 4.0;
 const BAR_PT: f32 = 5.0;
 
+/// Width of the mark of a series, in points.
+const SWATCH_PT: f32 = 11.0;
+/// Width of the mark with the gap between it and the text, in points.
+pub const MARK_PT: f32 = SWATCH_PT + 3.0;
+
 /// How a series is drawn in a legend.
 #[expect(missing_docs, reason = "most are called what they are")]
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,10 +43,10 @@ pub fn legend(
     room: f32,
     entries: &[(Mark, impl AsRef<str>)],
 ) -> f32 {
-    let (size, swatch, row) = (pt::TICK, 11.0, ROW_PT);
+    let (size, swatch, row) = (pt::TICK, SWATCH_PT, ROW_PT);
     let (mut x, mut y) = (at[0], at[1] + row / 2.0);
     for (mark, text) in entries {
-        let before = if matches!(mark, Mark::None) { 0.0 } else { swatch + 3.0 };
+        let before = if matches!(mark, Mark::None) { 0.0 } else { MARK_PT };
         let text = font::fit(text.as_ref(), size, room - before);
         let width = before + font::width(&text, size);
         if x > at[0] && x + width > at[0] + room {

@@ -9,6 +9,7 @@ use crate::viz::draw::scale::number_like;
 use crate::viz::figures::dataset::confusion::on;
 use crate::viz::figures::prelude::*;
 use crate::viz::figures::token_map::{class_name, name_of};
+use crate::viz::heading::capitalised;
 
 pub struct OrderTest;
 
@@ -66,20 +67,28 @@ fn strokes(theme: &Theme) -> [Stroke; 3] {
     ]
 }
 
-/// The entries of the legend.
-fn key(theme: &Theme, shown: &OrderContrast) -> [(Mark, String); 4] {
+/// The entries of the legend, in a figure `room` points wide: an entry that is wider becomes two, so that no number is cut.
+fn key(theme: &Theme, shown: &OrderContrast, room: f32) -> Vec<(Mark, String)> {
     let [normal, read, end] = strokes(theme).map(Mark::Line);
     let null = &shown.reassigned;
-    let kind = if shown.descriptive { ", descriptive" } else { "" };
     let z = minus(format!("{:.1}", null.z.unwrap_or_default()));
-    let percent = |share: f64| minus(format!("{:.0}", 100.0 * share));
-    let headroom = shown.headroom.map_or(String::new(), |h| format!(", headroom {} %", percent(h)));
-    [
-        (Mark::Patch(theme.series(0)), "Orders drawn".to_owned()),
-        (normal, "Normal".to_owned()),
-        (read, format!("As read: z = {z}, {}{kind}", p_text(null.p))),
-        (end, format!("Worst and best order{headroom}")),
-    ]
+    let kind = shown.descriptive.then(|| "descriptive".to_owned());
+    let headroom = shown.headroom.map(|h| format!("headroom {} %", minus(format!("{:.0}", 100.0 * h))));
+    let mut key =
+        vec![(Mark::Patch(theme.series(0)), "Orders drawn".to_owned()), (normal, "Normal".to_owned())];
+    for (mark, text, more) in [
+        (read, format!("As read: z = {z}, {}", p_text(null.p)), kind),
+        (end, "Worst and best order".to_owned(), headroom),
+    ] {
+        let whole = more.as_ref().map_or_else(|| text.clone(), |more| format!("{text}, {more}"));
+        if font::width(&whole, pt::TICK) <= room - legend::MARK_PT {
+            key.push((mark, whole));
+        } else {
+            key.push((mark, text));
+            key.extend(more.map(|more| (Mark::None, capitalised(&more))));
+        }
+    }
+    key
 }
 
 /// Cumulative sums of the parts: content, content and fixed order, all three.
@@ -110,7 +119,7 @@ impl Figure for OrderTest {
         match trace.minus {
             Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
             None => {
-                let lines = |shown| legend::lines(width, &key(&Theme::light(), shown));
+                let lines = |shown| legend::lines(width, &key(&Theme::light(), shown, width));
                 let more = contrast(trace).map_or(0, lines).saturating_sub(2);
                 // A legend of more than two lines takes no height from the chart.
                 width * 0.5 + 3.0 * ROW_PT + more as f32 * legend::ROW_PT
@@ -157,7 +166,7 @@ impl Figure for OrderTest {
         let null = &shown.reassigned;
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
         let [normal, read, end] = strokes(theme);
-        let below = legend::above(&mut scene, theme, size, &key(theme, shown));
+        let below = legend::above(&mut scene, theme, size, &key(theme, shown, size.width));
         let spread = HISTOGRAM_END * null.std;
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];

@@ -82,6 +82,18 @@ fn a_p_that_describes_is_called_so() {
 }
 
 #[test]
+fn no_number_of_a_narrow_legend_is_cut() {
+    let (theme, figure) = (looks()[0].clone(), find("order_test").expect("a figure"));
+    let mut trace = small::planned();
+    small::contrasts(&mut trace)[1].descriptive = true;
+    let scene = draw_column(figure, &trace, &Options::default(), &theme, 130.0).expect("something to see");
+    let marks = Marks::of(&scene, &theme);
+    for text in ["As read: z = 2.2, p = 0.014", "Descriptive", "Worst and best order", "Headroom 46 %"] {
+        assert!(marks.has(text), "{text}: {:?}", marks.words());
+    }
+}
+
+#[test]
 fn a_legend_of_three_lines_takes_no_height_from_the_chart() {
     let (theme, figure) = (looks()[0].clone(), find("order_test").expect("a figure"));
     let narrow = draw_column(figure, &small::planned(), &Options::default(), &theme, 198.0);
