@@ -48,7 +48,7 @@ pub fn class_diagnostics() {
         let heights = rows.map(|(name, ..)| height(&marks.word(name)));
         assert!(heights.windows(2).all(|pair| pair[0] < pair[1]), "the highest mean at the top");
         let color = marks.swatch("Mean");
-        let bands = marks.fills(marks.swatch("Chance for the mean"));
+        let bands = marks.fills(marks.swatch("Chance for the mean, 5 to 95 %"));
         for ((name, class, quantiles, reach), own) in rows.into_iter().zip(heights) {
             let [low, from, mean, to, high] = quantiles.map(|v| axes.x.at(v));
             let in_row = |y: f32| near(y, own);
@@ -77,9 +77,9 @@ pub fn class_diagnostics() {
     plot.evaluation = Arc::new(earlier);
     let marks = plotted(&plot, &Theme::light());
     let axes = marks.axes(0);
-    let bands = marks.fills(marks.swatch("Chance for one image"));
+    let bands = marks.fills(marks.swatch("Chance for one image, 5 to 95 %"));
     assert!(bands.iter().filter(|band| near(band.x, axes.x.at(CHANCE.0))).count() >= 3, "{bands:?}");
-    assert!(!marks.has("Chance for the mean"));
+    assert!(!marks.has("Chance for the mean, 5 to 95 %"));
 }
 
 #[test]
@@ -203,6 +203,7 @@ pub fn scatter() {
         assert!(color == theme.ink);
         at(center, place(2));
         let band = marks.fills(theme.band.alpha(0.7)).remove(0);
+        assert_eq!(marks.swatch("Chance, 5 to 95 %"), theme.band);
         assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
         assert!(near(band.h, axes.area.h), "chance is of what lies across");
         // 1 - 6 * 114 / (9 * 80), from ranks computed by hand.

@@ -97,9 +97,9 @@ impl Overview for ClassDiagnostics {
         ];
         if evaluation.nulls.contains_key(name) {
             let text = if evaluation.mean_nulls.contains_key(name) {
-                "Chance for the mean"
+                "Chance for the mean, 5 to 95 %"
             } else {
-                "Chance for one image"
+                "Chance for one image, 5 to 95 %"
             };
             key.push((Mark::Patch(theme.band), text));
         }

@@ -66,7 +66,7 @@ impl Overview for Scatter {
             if has_two_probes { ["Probe on x: right", "Probe on x: wrong"] } else { ["Right", "Wrong"] };
         let mut key = vec![(Mark::Dot(right), words[0]), (Mark::Ring(wrong, theme.ink), words[1])];
         if x.2.is_some() || y.2.is_some() {
-            key.push((Mark::Patch(theme.band), "Chance for one image"));
+            key.push((Mark::Patch(theme.band), "Chance, 5 to 95 %"));
         }
         let count = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
         let rank = spearman(x.0, y.0).map(|rho| (1000.0 * rho).round() / 1000.0);
