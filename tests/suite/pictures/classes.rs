@@ -207,7 +207,7 @@ pub fn scatter() {
         assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
         assert!(near(band.h, axes.area.h), "chance is of what lies across");
         // 1 - 6 * 114 / (9 * 80), from ranks computed by hand.
-        assert!(marks.has("Spearman 0.05 (n = 9)"));
+        assert!(marks.has("Spearman 0.05 (n = 9)") && !marks.has("Equal"));
     }
 }
 
@@ -231,6 +231,11 @@ fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
         assert!(near(across.x, axes.x.at(CHANCE.0)) && near(across.right(), axes.x.at(CHANCE.1)));
         let upward = bands.iter().find(|band| near(band.w, axes.area.w)).expect("a band across");
         assert!(near(upward.bottom(), axes.y.at(0.21)) && near(upward.y, axes.y.at(0.27)), "{upward:?}");
+        // Equal values lie on a line through what the axes, each with its own scale, have in common.
+        let lines = marks.lines(marks.swatch("Equal"), 2);
+        let line = lines.iter().find(|line| line[0][1] > axes.area.y).expect("a line");
+        let ends = [axes.x.number(axes.area.x), axes.y.number(axes.area.y)].map(|v| axes.at(v, v));
+        assert_close("equal", line.to_vec(), ends.to_vec(), 0.05);
     }
 }
 

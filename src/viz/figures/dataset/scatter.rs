@@ -1,6 +1,6 @@
 //! Two measures against each other, one dot per image: both of one probe, or one of each of two probes; the colour then says
 //! whether that of the x axis is right. Bands behind the dots show the null of a single image (5th to 95th percentile), for
-//! measures that have one.
+//! measures that have one, and a line where one measure of two probes is equal.
 
 use super::{Control, Overview, dot_style, image_dot, image_table, label, mark_selected, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
@@ -29,6 +29,11 @@ fn axes<'a>(plot: &'a EvaluationPlot, label: fn(&str) -> String) -> [Column<'a>;
     };
     let [own, other] = &plot.names;
     [axis(&plot.evaluation, own, &plot.choice.measure), axis(&plot.other, other, &plot.choice.against)]
+}
+
+/// Whether both axes show the same measure.
+fn is_one_measure(EvaluationPlot { evaluation, other, choice, .. }: &EvaluationPlot) -> bool {
+    measure(evaluation, &choice.measure) == measure(other, &choice.against)
 }
 
 fn scale(values: &[f32], null: Option<(f64, f64)>) -> Option<Scale> {
@@ -68,6 +73,10 @@ impl Overview for Scatter {
         if x.2.is_some() || y.2.is_some() {
             key.push((Mark::Patch(theme.band), "Chance, 5 to 95 %"));
         }
+        let equal = Stroke::new(pt::LINE, theme.muted).dashed(3.0, 2.0);
+        let shared = (x_scale.lo.max(y_scale.lo), x_scale.hi.min(y_scale.hi));
+        let shared = Some(shared).filter(|(from, to)| has_two_probes && is_one_measure(plot) && from < to);
+        key.extend(shared.map(|_| (Mark::Line(equal), "Equal")));
         let count = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
         let rank = spearman(x.0, y.0).map(|rho| (1000.0 * rho).round() / 1000.0);
         let rank = rank.map(|rho| format!("Spearman {} (n = {count})", number(rho)));
@@ -94,6 +103,9 @@ impl Overview for Scatter {
             scene.fill(Box2::new(area.x, from, area.w, (to - from).max(1.0)), theme.band.alpha(0.7));
         }
         frame.grid(&mut scene, theme);
+        if let Some((from, to)) = shared {
+            scene.line(vec![frame.at(from, from), frame.at(to, to)], equal);
+        }
         let (radius, alpha) = dot_style(plot.evaluation.len());
         // Wrong predictions on top: they are rarer than right ones, and looked for more often.
         for is_right in [true, false] {
