@@ -165,8 +165,9 @@ pub const LOSS: &str = "Training loss";
 pub const ACCURACY: &str = "Accuracy (%)";
 /// The message of a run without a trained step.
 pub const NO_STEP: &str = "No training step yet";
-/// What the legend says of bands that are intervals; those of one standard deviation are the usual ones.
+/// What the legend says of bands.
 const INTERVAL: &str = "Bands: 95 % interval of the mean";
+const DEVIATION: &str = "Bands: one standard deviation";
 /// Most points drawn of one curve: with more, neighbours would share a pixel.
 const MAX_POINTS: usize = 1500;
 /// Most accuracies of a series that are drawn as dots too.
@@ -186,8 +187,8 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let mut key: Vec<(Mark, &str)> =
         curves.numbered().map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str())).collect();
     let mut spreads = curves.series.iter().flat_map(|s| s.loss_spread.iter().chain(&s.accuracy_spread));
-    let is_interval = curves.interval && spreads.any(|spread| *spread > 0.0);
-    key.extend(is_interval.then_some((Mark::None, INTERVAL)));
+    let meaning = if curves.interval { INTERVAL } else { DEVIATION };
+    key.extend(spreads.any(|spread| *spread > 0.0).then_some((Mark::None, meaning)));
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (size.height - top) / if has_loss && has_accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);

@@ -322,15 +322,16 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
 fn bands_of_training_curves_say_what_they_are() {
     let mut plot = small::training(Part::Both, false);
     plot.curves.series[0].accuracy_spread = vec![10.0; 4];
-    let mut says_interval = |interval: bool| {
+    for (interval, text) in [(true, "95 % interval of the mean"), (false, "one standard deviation")] {
         plot.curves.interval = interval;
-        let scene = plot.draw_column(&Theme::light(), COLUMN).expect("curves");
-        export::svg(&scene, "").contains("Bands: 95 % interval of the mean")
-    };
-    assert!(says_interval(true) && !says_interval(false));
+        assert!(plotted(&plot, &Theme::light()).has(&format!("Bands: {text}")));
+    }
     let table = plot.table();
     let one_seed = (0..table.rows()).map(|row| table.row(row)).find(|row| row[0] == "gap");
     assert_eq!(one_seed.expect("a row")[4], "", "one seed has no spread");
+    let mut bare = plot.clone();
+    bare.curves.series.remove(0);
+    assert!(!plotted(&bare, &Theme::light()).words().iter().any(|word| word.text.starts_with("Bands")));
     let none = TrainingPlot { curves: Curves::default(), ..plot };
     assert!(none.draw_column(&Theme::light(), COLUMN).is_err());
     let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
