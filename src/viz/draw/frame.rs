@@ -170,6 +170,16 @@ impl Frame {
         [px.clamp(self.area.x, self.area.right()), py.clamp(self.area.y, self.area.bottom())]
     }
 
+    /// Draws a curve over 0, 1, … where it lies between the ends of the vertical axis: a line along its edge would be read as
+    /// numbers that stay there.
+    pub fn curve(&self, scene: &mut Scene, values: impl IntoIterator<Item = f64>, stroke: Stroke) {
+        let all: Vec<(usize, f64)> = values.into_iter().enumerate().collect();
+        let inside = |v: f64| (-1e-6..=1.0 + 1e-6).contains(&self.y.scale.at(v));
+        for part in all.split(|(_, v)| !inside(*v)).filter(|part| !part.is_empty()) {
+            scene.line(part.iter().map(|(k, v)| self.at(*k as f64, *v)).collect(), stroke);
+        }
+    }
+
     /// Adds a hover target for each of `n` vertical strips of equal width.
     pub fn strips(&self, scene: &mut Scene, n: usize, identity: impl Fn(usize) -> Identity) {
         let cell = self.area.w / n as f32;

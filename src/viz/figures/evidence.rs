@@ -189,8 +189,7 @@ fn draw_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame) {
     frame.strips(scene, n, Identity::Position);
     frame.zero_line(scene, theme);
     if let Some(raster) = &trace.evidence.position_raster {
-        let points = raster.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
-        scene.line(points, strokes(theme)[1]);
+        frame.curve(scene, raster.iter().map(|&v| f64::from(v)), strokes(theme)[1]);
     }
     frame.axes(scene, theme);
 }
@@ -199,12 +198,11 @@ fn draw_proxy(scene: &mut Scene, theme: &Theme, trace: &Trace, frame: &Frame) {
     let Some(values) = &trace.evidence.proxy else { return frame.axes(scene, theme) };
     frame.grid(scene, theme);
     frame.zero_line(scene, theme);
-    let curve = |v: &[f32]| v.iter().enumerate().map(|(k, &v)| frame.at(k as f64, f64::from(v))).collect();
     let [routed_stroke, raster_stroke] = strokes(theme);
     if let Some(raster) = trace.evidence.proxy_raster.as_deref() {
-        scene.line(curve(raster), raster_stroke);
+        frame.curve(scene, raster.iter().map(|&v| f64::from(v)), raster_stroke);
     }
-    scene.line(curve(values), routed_stroke);
+    frame.curve(scene, values.iter().map(|&v| f64::from(v)), routed_stroke);
     frame.strips(scene, values.len(), Identity::Position);
     frame.axes(scene, theme);
 }

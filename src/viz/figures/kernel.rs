@@ -121,13 +121,11 @@ fn draw_difference(
     let frame = Frame::fit(outer, x, y);
     frame.grid(&mut scene, theme);
     frame.zero_line(&mut scene, theme);
-    let curve =
-        |line: &[f64]| line.iter().enumerate().map(|(j, v)| frame.at(j as f64, *v)).collect::<Vec<Point>>();
-    if let Some(decay) = &decay {
-        scene.line(curve(decay), decaying(theme));
+    if let Some(decay) = decay {
+        frame.curve(&mut scene, decay, decaying(theme));
     }
-    for (sweep, line) in lines.iter().enumerate().rev() {
-        scene.line(curve(line), measured(theme, sweep));
+    for (sweep, line) in lines.into_iter().enumerate().rev() {
+        frame.curve(&mut scene, line, measured(theme, sweep));
     }
     add_targets(&mut scene, &frame, n);
     frame.axes(&mut scene, theme);
@@ -219,19 +217,11 @@ impl Figure for Kernel {
             let alpha = if spreads.len() > 1 { 0.1 } else { 0.25 };
             scene.polygon(outline, measured(theme, s).color.alpha(alpha));
         }
-        // What lies below the end of a logarithmic axis is left out: its edge would look like memory that no longer fades.
-        let mut draw = |value: &dyn Fn(usize) -> f64, stroke: Stroke| {
-            let steps: Vec<usize> = (0..n).collect();
-            let parts = steps.split(|j| options.log && value(*j) < scale.lo);
-            for part in parts.filter(|part| !part.is_empty()) {
-                scene.line(part.iter().map(|j| frame.at(*j as f64, value(*j))).collect(), stroke);
-            }
-        };
         if let Some(r) = radius(trace) {
-            draw(&|j| r.powi(j as i32), decaying(theme));
+            frame.curve(&mut scene, (0..n).map(|j| r.powi(j as i32)), decaying(theme));
         }
         for (s, spread) in spreads.iter().enumerate().rev() {
-            draw(&|j| spread[j][1], measured(theme, s));
+            frame.curve(&mut scene, spread.iter().map(|[_, middle, _]| *middle), measured(theme, s));
         }
         add_targets(&mut scene, &frame, n);
         frame.axes(&mut scene, theme);

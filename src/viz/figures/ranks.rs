@@ -107,7 +107,8 @@ impl Figure for Ranks {
         let spans = bars::spans(&values, area.x, cell);
         let zero = frame.y(0.0);
         for (&count, (left, width)) in counts.iter().zip(spans).filter(|(count, _)| **count != 0.0) {
-            let end = frame.y(count);
+            // Beyond limits that were set, a bar ends at the edge.
+            let end = frame.y(count).max(area.y).min(area.bottom());
             let bar = Box2::new(left, zero.min(end), width, (zero - end).abs());
             scene.fill(bar, if count > 0.0 { more } else { fewer });
         }

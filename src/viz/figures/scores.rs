@@ -68,7 +68,8 @@ impl Figure for Scores {
         if is_difference {
             frame.zero_line(&mut scene, theme);
         }
-        for (k, &i) in order.iter().enumerate() {
+        let is_shown = |score: f64| y.lo <= score && score <= y.hi;
+        for (k, &i) in order.iter().enumerate().filter(|(_, i)| is_shown(scores[**i])) {
             scene.dot(frame.at(k as f64, scores[i]), 0.9, theme.series(0), None);
         }
         frame.strips(&mut scene, n, |k| Identity::Token(order[k]));
@@ -77,8 +78,8 @@ impl Figure for Scores {
         // Beside it, on the same vertical axis: the histogram of the scores, as a density.
         let bin_width = (y.hi - y.lo) / BINS as f64;
         let mut counts = [0usize; BINS];
-        for &s in scores.iter().filter(|s| s.is_finite()) {
-            counts[(((s - y.lo) / bin_width).max(0.0) as usize).min(BINS - 1)] += 1;
+        for s in scores.iter().filter(|s| is_shown(**s)) {
+            counts[(((s - y.lo) / bin_width) as usize).min(BINS - 1)] += 1;
         }
         let density = |count: usize| count as f64 / (n as f64 * bin_width);
         let normal_density = |s: f64| (-0.5 * s * s).exp() / (2.0 * std::f64::consts::PI).sqrt();

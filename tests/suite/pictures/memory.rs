@@ -167,6 +167,20 @@ fn the_memory_behind_evidence_is_strongest_at_the_position_read_last() {
 }
 
 #[test]
+fn lines_leave_an_axis_whose_limits_they_exceed() {
+    // With a margin of a twentieth, from -0.44 to 0.44: positions 5, 8 and 11 lie beyond.
+    let options = Options { limits: Some((-0.4, 0.4)), ..Options::default() };
+    let marks = drawn("evidence", &small::planned(), &options, &Theme::light());
+    let expected = curve(&marks.axes(0), |k| f64::from(EXACT_RASTER[k]));
+    let own = marks.swatch("In raster order");
+    for part in [0..5, 6..8, 9..11] {
+        let mut lines = marks.lines(own, part.len()).into_iter();
+        let line = lines.find(|line| near(line[0][0], expected[part.start][0])).expect("a part");
+        assert_close("between the limits", line, &expected[part], 0.02);
+    }
+}
+
+#[test]
 fn shared_limits_are_the_ends_of_both_panels() {
     let options =
         Options { limits: Some((-4.0, 6.0)), proxy_limits: Some((-3.0, 1.0)), ..Options::default() };

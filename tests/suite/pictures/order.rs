@@ -131,6 +131,13 @@ pub fn ranks() {
     let shared = Options { limits: Some((0.0, 6.0)), ..Options::default() };
     let axes = drawn("ranks", &trace, &shared, &Theme::light()).axes(0);
     assert_close("a shared scale", axes.y.number(axes.area.y), 6.24, 1e-2);
+    let low = Options { limits: Some((0.0, 1.0)), ..Options::default() };
+    let marks = drawn("ranks", &trace, &low, &Theme::light());
+    let (area, bars) = (marks.axes(0).area, marks.fills(marks.swatch("Tokens by best position")));
+    assert!(
+        bars.iter().all(|bar| bar.y > area.y - 0.1 || bar.bottom() < area.y),
+        "bars end at the edge: {bars:?}"
+    );
 }
 
 #[test]
@@ -173,4 +180,14 @@ pub fn scores() {
     let axes = drawn("scores", &trace, &shared, &Theme::light()).axes(0);
     assert_close("a shared scale", axes.y.number(axes.area.y), 6.5, 1e-2);
     assert_close("a shared scale", axes.y.number(axes.area.bottom()), -4.5, 1e-2);
+    let within = Options { limits: Some((-0.5, 0.5)), ..Options::default() };
+    let marks = drawn("scores", &trace, &within, &Theme::light());
+    let (area, dots) = (marks.axes(0).area, marks.dots(marks.swatch("Tokens")));
+    let shown = SCORES.iter().filter(|score| score.abs() <= 0.55).count();
+    assert!(0 < shown && shown < N);
+    assert_eq!(
+        dots.iter().filter(|dot| area.contains(dot.at)).count(),
+        shown,
+        "others are not piled up at the edges"
+    );
 }
