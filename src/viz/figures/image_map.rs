@@ -1,5 +1,5 @@
 //! A map of the images of a dataset, one dot each, on the first two principal components of one vector per image that is made
-//! from how a probe read its tokens: images that it read alike lie close to each other.
+//! from how a probe read its tokens: images that it read alike lie close to each other. Both axes have the same unit.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Projection, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::trace::slug;
-use crate::viz::draw::{Axis, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
+use crate::viz::draw::{Axis, Box2, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::dataset::{self, ColorBy};
 use crate::viz::figures::plot::{Caption, Plot, Source, joined};
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
@@ -123,7 +123,8 @@ impl ImageMapPlot {
         let Projection { points, explained } = self.projection()?;
         let scale = |axis: usize| {
             let (low, high) = extent(points.iter().flatten().map(|point| f64::from(point[axis])))?;
-            Some(Scale::padded(low, high))
+            // Of images on one line the other axis has the extent that the first gives it.
+            Some(if low < high { Scale::padded(low, high) } else { Scale::linear(low - 1e-9, low + 1e-9) })
         };
         let (x, y) = scale(0).zip(scale(1)).ok_or_else(|| Empty("No image has such a vector".to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
@@ -138,7 +139,10 @@ impl ImageMapPlot {
         let below = legend::above(&mut scene, theme, size, &marks);
         let name =
             |axis: usize| format!("PC {} ({:.0} % of the variance)", axis + 1, 100.0 * explained[axis]);
-        let frame = Frame::fit(below, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5));
+        let fit = |[x, y]: [Scale; 2]| Frame::fit(below, Axis::new(x, name(0), 5), Axis::new(y, name(1), 5));
+        // Twice, as other numbers may take other room.
+        let mut frame = fit(with_equal_units([x, y], fit([x, y]).area));
+        [frame.x.scale, frame.y.scale] = with_equal_units([x, y], frame.area);
         frame.grid(&mut scene, theme);
         let (radius, alpha) = dataset::dot_style(points.len());
         let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
@@ -168,4 +172,15 @@ impl ImageMapPlot {
             predicted => format!("{name}: {class}, predicted as {predicted}"),
         }
     }
+}
+
+/// The scales, of which one is widened so that a unit is as long upwards as across: on a map, distances are read.
+fn with_equal_units([x, y]: [Scale; 2], area: Box2) -> [Scale; 2] {
+    let per_unit = |scale: Scale, length: f32| f64::from(length) / (scale.hi - scale.lo);
+    let unit = per_unit(x, area.w).min(per_unit(y, area.h));
+    let widened = |scale: Scale, length: f32| {
+        let more = (f64::from(length) / unit - (scale.hi - scale.lo)) / 2.0;
+        Scale::linear(scale.lo - more, scale.hi + more)
+    };
+    [widened(x, area.w), widened(y, area.h)]
 }

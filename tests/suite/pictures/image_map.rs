@@ -21,6 +21,11 @@ pub fn image_map() {
             assert_eq!(**name, format!("PC {axis} ({:.0} % of the variance)", 100.0 * share));
         }
         assert!(axes.x.rises() && marks.has("Routing · Spearman"));
+        let [across, upwards] = [axes.x.at(1.0) - axes.x.at(0.0), axes.y.at(0.0) - axes.y.at(1.0)];
+        assert!(
+            (across / upwards - 1.0).abs() < 1e-3,
+            "distances are as long in any direction: {across}, {upwards}"
+        );
         let scene: Scene = Plot::draw_column(&plot, &theme, COLUMN).expect("a picture");
         let mut seen = 0;
         for item in &marks.items {
