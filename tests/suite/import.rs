@@ -382,20 +382,74 @@ fn what_no_shape_says_is_asked_for() {
 }
 
 #[test]
-fn of_images_larger_than_usual_nothing_is_cropped() {
+fn of_images_larger_than_usual_nothing_is_cropped_but_by_dinov2_which_is_evaluated_on_smaller_ones() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vit.safetensors");
-    for (side, shortest) in [(224, 256), (336, 336)] {
+    for (project, side, edge, shortest) in
+        [("mae", 224, 224, 256), ("mae", 336, 336, 336), ("dinov2", 336, 224, 256)]
+    {
         let rows = 1 + (side / 4) * (side / 4);
         let mut larger = tensors();
         larger.insert("pos_embed".into(), (vec![1, rows, 24], vec![0; 4 * 24 * rows]));
+        if project == "dinov2" {
+            let scales = (0..2).flat_map(|block| [1, 2].map(|at| format!("blocks.{block}.ls{at}.gamma")));
+            larger.extend(scales.map(|name| (name, (vec![24], vec![0; 4 * 24]))));
+            larger.insert("mask_token".into(), (vec![1, 24], vec![0; 4 * 24]));
+        }
         save(&larger, &path);
-        let out = folder.path().join(side.to_string());
-        open(&path, "mae").unwrap().write(&out).unwrap();
+        let out = folder.path().join(format!("{project}-{side}"));
+        open(&path, project).unwrap().write(&out).unwrap();
         let Preprocessor { resize, crop, .. } = Preprocessor::open(&out).unwrap();
         assert_eq!(
             (crop, resize.map(|(size, _)| size)),
-            (Some((side, side)), Some(Size::Shortest(shortest)))
+            (Some((edge, edge)), Some(Size::Shortest(shortest))),
+            "{project}, {side}"
+        );
+    }
+}
+
+#[test]
+fn images_are_normalised_and_resized_as_the_project_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let imagenet = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+    let clip = ([0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]);
+    let all = [
+        ("mae", Filter::Bicubic, imagenet),
+        ("dino", Filter::Bicubic, imagenet),
+        ("dinov2", Filter::Bicubic, imagenet),
+        ("mocov3", Filter::Bilinear, imagenet),
+        ("eva02", Filter::Bicubic, clip),
+    ];
+    for (project, filter, statistics) in all {
+        let out = folder.path().join(project);
+        let own = ImportOptions { scale: None, ..options() };
+        Original::open(&checkpoint(project), find(project).unwrap(), &own).unwrap().write(&out).unwrap();
+        let Preprocessor { resize, normalise, .. } = Preprocessor::open(&out).unwrap();
+        assert_eq!((resize.map(|(_, own)| own), normalise), (Some(filter), Some(statistics)), "{project}");
+    }
+    assert_eq!(PROJECTS.iter().filter(|project| project.scale.is_some()).count(), all.len());
+}
+
+/// DINO's ViT-S and MoCo v3's differ in nothing else that shapes show.
+#[test]
+fn there_are_as_many_attention_heads_as_published_for_the_width() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.safetensors");
+    for (project, width, heads) in [("timm", 192, 3), ("dino", 384, 6), ("mocov3", 384, 12), ("mae", 768, 12)]
+    {
+        let mut wide = tensors();
+        for (shape, bytes) in wide.values_mut() {
+            for size in shape.iter_mut().filter(|size| matches!(**size, 24 | 72)) {
+                *size *= width / 24;
+            }
+            *bytes = vec![0; 4 * shape.iter().product::<usize>()];
+        }
+        save(&wide, &path);
+        let own = ImportOptions { heads: None, ..options() };
+        let notes = Original::open(&path, find(project).unwrap(), &own).unwrap().notes;
+        assert!(
+            notes[1].starts_with(&format!("{heads} attention heads (as published")),
+            "{project}: {notes:?}"
         );
     }
 }
