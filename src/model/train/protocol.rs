@@ -139,7 +139,16 @@ mod tests {
             assert_eq!(serde_json::to_value(protocol).unwrap(), protocol.name());
         }
         assert_eq!(Protocol::MaeLinprobe.rates(4096), [1.6]);
-        assert_eq!(Protocol::Dinov2Linear.rates(256).len(), 13);
+        let published = [1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1];
+        assert_eq!(Protocol::Dinov2Linear.rates(256), published);
         assert_eq!(Protocol::Dinov2Linear.rates(512)[12], 0.2);
+        let others = Protocol::ALL.map(|one| (one.name(), one.epochs(), one.crop().clipped));
+        let published = [
+            ("paper", 100, false),
+            ("mae-linprobe", 90, true),
+            ("dinov2-linear", 10, false),
+            ("efficient-probing", 90, true),
+        ];
+        assert_eq!(others, published);
     }
 }
