@@ -206,6 +206,10 @@ mod tests {
     use clap::Command;
 
     use super::{command, run};
+    use crate::app::jobs::extract::TokenSettings;
+    use crate::app::jobs::pretrain::PretrainSettings;
+    use crate::app::jobs::train::TrainSettings;
+    use crate::model::train::TrainConfig;
 
     /// clap breaks lines at 100 columns: a paragraph that is broken by hand at more is broken twice.
     #[test]
@@ -240,6 +244,33 @@ mod tests {
             }
         }
         check(&command(), &["ssmprobe".to_owned()]);
+    }
+
+    #[test]
+    fn defaults_in_the_help_are_those_of_the_settings() {
+        let train = TrainSettings { epochs: TrainConfig::default().epochs, ..TrainSettings::default() };
+        let (program, mut compared) = (command(), 0);
+        for (verb, settings) in [
+            ("train", serde_json::to_value(train)),
+            ("pretrain", serde_json::to_value(PretrainSettings::default())),
+            ("extract", serde_json::to_value(TokenSettings::default())),
+        ] {
+            let settings = settings.unwrap();
+            for flag in program.find_subcommand(verb).unwrap().get_arguments() {
+                let help = flag.get_help().map(ToString::to_string).unwrap_or_default();
+                let told = help.split_once("[default: ").map(|(_, told)| told.trim_end_matches(']'));
+                let known = settings.get(flag.get_id().as_str()).filter(|value| !value.is_null());
+                let (Some(told), Some(known)) = (told, known) else { continue };
+                let told = told.split(", ").next().unwrap_or_default();
+                let is_it = match known.as_f64() {
+                    Some(number) => told.parse() == Ok(number),
+                    None => known.as_str().is_some_and(|word| word.eq_ignore_ascii_case(told)),
+                };
+                assert!(is_it, "{verb} {}: {known}, not {told}", flag.get_id());
+                compared += 1;
+            }
+        }
+        assert!(compared > 15, "{compared}");
     }
 
     #[test]
