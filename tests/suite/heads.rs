@@ -488,6 +488,10 @@ fn settings_are_written_out_and_refused_by_name() {
     assert_eq!(settings("transformer", 24).heads, Some(12));
     assert_eq!(settings("transformer", 20).heads, Some(10));
     assert_eq!((settings("coca", 20).heads, settings("v-jepa", 20).heads), (Some(5), Some(10)));
+    for id in ["transformer", "coca", "v-jepa"] {
+        let asked = Config { heads: Some(3), ..Config::default() };
+        assert_eq!(start(id, asked, 24).expect("a divisor").config().heads, Some(3), "{id}");
+    }
     assert_eq!(settings("efficient", 20).queries, Some(20));
     let narrow = start("efficient", Config { width: Some(36), ..Config::default() }, 24).expect("a width");
     assert_eq!(narrow.config().queries, Some(18));
