@@ -641,6 +641,49 @@ fn every_action_can_be_chosen_in_any_state() {
 }
 
 #[test]
+fn actions_do_what_they_are_called() {
+    let mut state = story();
+    let act = |state: &mut State, action: Action| match action.effect(state) {
+        Some(Effect::Command(command)) => drop(state.dispatch(command)),
+        other => panic!("{action:?}: {other:?}"),
+    };
+    for (action, image) in [
+        (Action::LastImage, "z.png"),
+        (Action::PreviousImage, "y.png"),
+        (Action::FirstImage, "x.png"),
+        (Action::NextImage, "y.png"),
+    ] {
+        act(&mut state, action);
+        assert_eq!(state.current_image().map(Image::name).as_deref(), Some(image), "{action:?}");
+    }
+    let scales = [Action::ScaleUp, Action::ScaleReset, Action::ScaleDown].map(|action| {
+        act(&mut state, action);
+        state.settings.scale
+    });
+    assert!(scales[0] > 1.0 && scales[1] == 1.0 && scales[2] < 1.0, "{scales:?}");
+    let (image, shown) = (state.selection.image.expect("an image"), state.focus());
+    for starred in [true, false] {
+        act(&mut state, Action::StarImage);
+        assert_eq!(state.is_starred(image), starred);
+    }
+    for unpin in [Action::PinShown, Action::Unpin] {
+        act(&mut state, Action::PinShown);
+        assert_eq!(state.selection.reference, shown);
+        let views = |state: &State| (state.views.difference, state.views.shared);
+        let (difference, shared) = views(&state);
+        act(&mut state, Action::ToggleDifference);
+        act(&mut state, Action::ToggleShared);
+        assert_eq!(views(&state), (!difference, !shared));
+        act(&mut state, unpin);
+        assert_eq!(state.selection.reference, None);
+    }
+    state.dispatch(Command::SetClass(ClassChoice::Named("dog".into())));
+    act(&mut state, Action::PredictedClass);
+    assert_eq!(state.selection.class, ClassChoice::Predicted);
+    assert!(!Action::PredictedClass.enabled(&state));
+}
+
+#[test]
 fn thumbnails_are_asked_for_once_and_bounded() {
     let mut state = State::new(Settings::default());
     let paths: Vec<PathBuf> = (0..3000).map(|number| format!("{number}.png").into()).collect();
