@@ -12,6 +12,7 @@ use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::trace::{Attribution, Prediction};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
+use ssmprobe::viz::export::ExportFormat;
 
 use crate::evaluation::with_dataset;
 use crate::html::{between, figures, photograph, ssmprobe};
@@ -200,7 +201,7 @@ fn a_workspace_keeps_findings_with_paths_from_its_folder() {
 
 fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
     let title = "What <b>edges</b> do".to_owned();
-    let (theme, format, to) = (ShareTheme::Dark, "svg", to.to_owned());
+    let (theme, format, to) = (ShareTheme::Dark, ExportFormat::Svg, to.to_owned());
     Share { findings, title, kind, theme, format, classes: Vec::new(), to }
 }
 
@@ -504,8 +505,8 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
     let rows = ["assignment", "scores"].map(str::to_owned).into();
     let viridis = Options { map: Map::Viridis, ..Options::default() };
     let views = Views { rows, options: [("assignment".to_owned(), viridis)].into(), ..Views::default() };
-    for format in ["pdf", "png"] {
-        let to = desk.path().join(format);
+    for format in [ExportFormat::Pdf, ExportFormat::Png] {
+        let to = desk.path().join(format.id());
         let mut all = shared(ShareKind::Figures, ShareTheme::Own, &to);
         all.share.format = format;
         all.findings.truncate(1);
@@ -521,7 +522,7 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
             "{commands}"
         );
         assert_eq!(commands.lines().count(), 4, "{commands}");
-        let again = format!("again.{format}");
+        let again = format!("again.{}", format.id());
         for line in commands.lines() {
             let words: Vec<&str> = line.split(' ').skip(1).collect();
             let (file, words) = words.split_last().expect("a file");

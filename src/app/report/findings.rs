@@ -15,7 +15,7 @@ use crate::app::user_error::UserError;
 use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
 use crate::viz::draw::{Table, Theme};
-use crate::viz::export::PNG_DPI;
+use crate::viz::export::{ExportFormat, PNG_DPI};
 use crate::viz::figures::plot::{Plot as _, stem};
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
@@ -131,7 +131,7 @@ fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()
                 cancel.check().map_err(|_| anyhow::anyhow!("Cancelled"))?;
                 let plot = drawn(figure, trace, &row, options, against.map(|at| &traces[at]));
                 let Some(bytes) = encoded(&plot, &theme, shared.share.format)? else { continue };
-                let file = format!("{prefix}-{}{minus}.{}", figure.id(), shared.share.format);
+                let file = format!("{prefix}-{}{minus}.{}", figure.id(), shared.share.format.id());
                 atomic_file::write(&to.join(&file), &bytes)?;
                 let command = plot.caption().command;
                 commands.push_str(&format!(
@@ -176,9 +176,9 @@ fn figures_of(finding: Option<&Finding>) -> Vec<(&'static dyn Figure, Options)> 
 }
 
 /// A figure as `ssmprobe figures` writes it in a format; `None` if there is nothing to draw.
-fn encoded(plot: &TracePlot, theme: &Theme, format: &str) -> anyhow::Result<Option<Vec<u8>>> {
+fn encoded(plot: &TracePlot, theme: &Theme, format: ExportFormat) -> anyhow::Result<Option<Vec<u8>>> {
     let Ok(scene) = plot.draw_column(theme, export::points(WIDTH_MM)) else { return Ok(None) };
-    let (file, about) = (Path::new("figure").with_extension(format), plot.caption().about);
+    let (file, about) = (Path::new("figure").with_extension(format.id()), plot.caption().about);
     Ok(Some(export::encoded(&file, &scene, &Table::default(), &about, PNG_DPI)?))
 }
 

@@ -17,7 +17,7 @@ use crate::app::jobs::{
 use crate::app::user_error::UserError;
 use crate::model::trace::{Attribution, Trace};
 use crate::viz::Figure as _;
-use crate::viz::export::MADE_BY;
+use crate::viz::export::{ExportFormat, MADE_BY};
 use crate::viz::figures::token_map::TokenMap;
 
 /// A request to share findings.
@@ -31,8 +31,8 @@ pub struct Share {
     pub kind: ShareKind,
     /// The theme of the figures.
     pub theme: ShareTheme,
-    /// Extension of the files of a folder of figures: that of SVG, PDF or PNG.
-    pub format: &'static str,
+    /// The format of a folder's figures, that of a picture.
+    pub format: ExportFormat,
     /// Classes to explain besides that of each finding: the reader of a page chooses among them.
     pub classes: Vec<String>,
     /// The file or folder to write.

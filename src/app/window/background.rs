@@ -8,7 +8,6 @@ use std::thread::{Builder, JoinHandle};
 use eframe::egui;
 use egui::ColorImage;
 
-use super::dialogs::export_format::ExportFormat;
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::LoadedWorkspace;
 use super::{MainWindow, WindowOrder};
@@ -20,6 +19,7 @@ use crate::app::state::{Severity, State};
 use crate::app::user_error::UserError;
 use crate::model::hand_order::HandOrder;
 use crate::model::io::catch_panic::contain;
+use crate::viz::export::ExportFormat;
 
 /// Result of such work.
 pub enum Outcome {

@@ -4,6 +4,7 @@
 //! are written atomically.
 
 mod convert;
+mod format;
 mod gif;
 mod indexed;
 mod numbers;
@@ -15,6 +16,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
+pub use format::{ExportFormat, has_extension};
 pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
 pub use indexed::HEAD as INDEXED_HEAD;
 pub use numbers::{csv, npz, tsv};
@@ -113,16 +115,15 @@ pub fn encoded(
     about: &str,
     dpi: f32,
 ) -> Result<Vec<u8>, ExportError> {
-    let extension = path.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-    Ok(match extension.as_deref() {
-        Some("svg") => svg(scene, about).into_bytes(),
-        Some("pdf") => pdf(scene, about)?,
-        Some("png") => png(scene, about, dpi)?,
-        Some("gif") => return Err(ExportError::Still { path: path.to_owned() }),
-        Some("csv") => csv(table, &scene.title, about)?,
-        Some("npz") => npz(table, &scene.title, about)?,
-        _ => return Err(ExportError::Ending { path: path.to_owned() }),
-    })
+    match ExportFormat::of(path) {
+        Some(ExportFormat::Svg) => Ok(svg(scene, about).into_bytes()),
+        Some(ExportFormat::Pdf) => pdf(scene, about),
+        Some(ExportFormat::Png) => png(scene, about, dpi),
+        Some(ExportFormat::Gif) => Err(ExportError::Still { path: path.to_owned() }),
+        Some(ExportFormat::Csv) => csv(table, &scene.title, about),
+        Some(ExportFormat::Npz) => npz(table, &scene.title, about),
+        None => Err(ExportError::Ending { path: path.to_owned() }),
+    }
 }
 
 /// Writes a file atomically: to a temporary file beside it, which then takes its place.

@@ -14,6 +14,7 @@ use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::viz::draw::hover::Hover;
+use ssmprobe::viz::export::ExportFormat;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
 
@@ -166,7 +167,7 @@ impl Kind {
                 title: "findings".into(),
                 kind: ShareKind::Page,
                 theme: ShareTheme::Own,
-                format: "svg",
+                format: ExportFormat::Svg,
                 classes: Vec::new(),
                 to: "findings.html".into(),
             })),

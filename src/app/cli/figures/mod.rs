@@ -18,7 +18,7 @@ use crate::model::trace::Trace;
 use crate::viz::animation::{self, AnimationError, Drawn};
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::{MakeTheme, Theme};
-use crate::viz::export::{GIF_DPI, PNG_DPI};
+use crate::viz::export::{ExportFormat, GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
@@ -254,12 +254,14 @@ impl Figures {
         let columns = self.columns.map(usize::from);
         let plot = TracePlot::compared(figures, traces.to_vec(), self.options());
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
-        let numbers = ends_with(out, "csv") || ends_with(out, "npz");
+        let format = ExportFormat::of(out);
+        let numbers = format.is_some_and(ExportFormat::is_numbers);
         if numbers && plot.is_comparison() {
             return Err(Usage(format!("--out {}: {}", out.display(), export::NO_NUMBERS)).into());
         }
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
-        let moves = ends_with(out, "gif") || self.stills.is_some();
+        let is_gif = format == Some(ExportFormat::Gif);
+        let moves = is_gif || self.stills.is_some();
         let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
         let width = self.width_for(&widest);
         if let Some(narrow) = widest.narrow(width) {
@@ -276,7 +278,7 @@ impl Figures {
                 .iter()
                 .for_each(|(_, file)| say!("wrote {}", file.display()));
         }
-        if ends_with(out, "gif") {
+        if is_gif {
             let drawn = drawn(self.dpi.unwrap_or(GIF_DPI));
             if let Some(note) = export::missing_letters(&widest.draw_column(&theme, width)?) {
                 say!("note: {note}");
@@ -291,7 +293,7 @@ impl Figures {
     /// Draws a plot `width` points wide into a file, and prints notes about its height and missing glyphs.
     fn save(&self, plot: &dyn Plot, out: &Path, width: f32) -> anyhow::Result<()> {
         let scene = plot.draw_column(&(self.theme)(), width)?;
-        let draws_glyphs = ends_with(out, "pdf") || ends_with(out, "png");
+        let draws_glyphs = matches!(ExportFormat::of(out), Some(ExportFormat::Pdf | ExportFormat::Png));
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
         let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);
         high.iter().chain(&missing).for_each(|note| say!("note: {note}"));
@@ -322,11 +324,6 @@ impl Figures {
             ..Options::default()
         }
     }
-}
-
-/// Whether a path has this extension, in any case.
-fn ends_with(path: &Path, ending: &str) -> bool {
-    path.extension().is_some_and(|own| own.eq_ignore_ascii_case(ending))
 }
 
 /// The inner error, so that [`Empty`] of an animation is found as that of a figure is.

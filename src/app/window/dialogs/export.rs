@@ -8,7 +8,6 @@ use eframe::egui;
 use egui::{ColorImage, DragValue, Ui};
 
 use super::dialog::{self, Answer, Chosen};
-use super::export_format::{ExportFormat, has_extension};
 use super::file_request::FileRequest;
 use crate::app::format::{file_name, shell_path};
 use crate::app::jobs::Cancel;
@@ -19,7 +18,7 @@ use crate::app::window::{MainWindow, style, widgets};
 use crate::model::io::catch_panic::contain;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::{Scene, Theme};
-use crate::viz::export::{self, GIF_DPI, PNG_DPI};
+use crate::viz::export::{self, ExportFormat, GIF_DPI, PNG_DPI, has_extension};
 use crate::viz::figures::compare::Narrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::figures::trace_plot::TracePlot;

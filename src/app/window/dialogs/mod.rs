@@ -4,7 +4,6 @@ pub mod close_confirm;
 pub mod connect;
 pub mod dialog;
 pub mod export;
-pub mod export_format;
 pub mod file_picker;
 pub mod file_request;
 pub mod finding;

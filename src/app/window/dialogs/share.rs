@@ -9,7 +9,6 @@ use eframe::egui;
 use egui::{ComboBox, Label, RadioButton, RichText, ScrollArea, TextEdit, Ui};
 
 use super::dialog::{self, Answer, Chosen};
-use super::export_format::ExportFormat;
 use super::file_request::FileRequest;
 use crate::app::format::{self, counted};
 use crate::app::jobs::Cancel;
@@ -25,6 +24,7 @@ use crate::app::window::{MainWindow, WindowOrder, layout, style, widgets};
 use crate::model::data::synsets::same_class;
 use crate::model::trace::Trace;
 use crate::viz;
+use crate::viz::export::ExportFormat;
 
 /// Height of the list of probes.
 const PROBES_PX: f32 = 108.0;
@@ -32,7 +32,7 @@ const PROBES_PX: f32 = 108.0;
 const CLASSES_PX: f32 = 280.0;
 
 /// What an estimate of the size is for: whether all findings are shared, the kind of output, theme and format.
-type Estimated = (bool, ShareKind, ShareTheme, &'static str);
+type Estimated = (bool, ShareKind, ShareTheme, ExportFormat);
 
 pub struct ShareDialog {
     /// What is shown now as a finding; `None` without an image.
@@ -57,7 +57,7 @@ impl ShareDialog {
     pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
         let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
-        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, ExportFormat::Svg.id());
+        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, ExportFormat::Svg);
         let (findings, classes) = (Vec::new(), Vec::new());
         let share = Share { findings, title, kind, theme, format, classes, to: PathBuf::new() };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
@@ -151,8 +151,7 @@ impl ShareDialog {
         ui.end_row();
         if self.share.kind == ShareKind::Figures {
             let label = ui.label("Format").id;
-            let name = |id: &&str| ExportFormat::find(id).map_or("", ExportFormat::name);
-            let all = ExportFormat::PICTURES.map(ExportFormat::id);
+            let (all, name) = (ExportFormat::PICTURES, |format: &ExportFormat| format.name());
             widgets::choice(ui, "share format", 280.0, &mut self.share.format, all, name).labelled_by(label);
             ui.end_row();
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 listed! {
     /// A format of exported files.
+    #[expect(missing_docs, reason = "the names on the screen say what each holds")]
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum ExportFormat {
         Svg: "svg", "SVG, vectors";
