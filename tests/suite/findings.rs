@@ -6,12 +6,13 @@ use eframe::egui::vec2;
 use ssmprobe::app::jobs::{Cancel, Explain, ExplainResult, Progress};
 use ssmprobe::app::report::findings;
 use ssmprobe::app::state::settings::ThemeChoice;
-use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
+use ssmprobe::app::state::share::{Share, ShareKind, Shared, SharedFinding};
 use ssmprobe::app::state::{Finding, FindingId, FindingView, Image, Severity, Status, Views};
 use ssmprobe::app::window::opener::Opener;
 use ssmprobe::model::trace::{Attribution, Prediction};
 use ssmprobe::viz::Options;
 use ssmprobe::viz::draw::colormap::Map;
+use ssmprobe::viz::draw::theme::FileTheme;
 use ssmprobe::viz::export::ExportFormat;
 
 use crate::evaluation::with_dataset;
@@ -201,7 +202,7 @@ fn a_workspace_keeps_findings_with_paths_from_its_folder() {
 
 fn share(findings: Vec<Finding>, kind: ShareKind, to: &Path) -> Share {
     let title = "What <b>edges</b> do".to_owned();
-    let (theme, format, to) = (ShareTheme::Dark, ExportFormat::Svg, to.to_owned());
+    let (theme, format, to) = (FileTheme::Dark, ExportFormat::Svg, to.to_owned());
     Share { findings, title, kind, theme, format, classes: Vec::new(), to }
 }
 
@@ -437,7 +438,7 @@ fn sharing_is_called_off_and_says_what_failed() {
 }
 
 /// Two findings with their traces, ready to be written.
-fn shared(kind: ShareKind, theme: ShareTheme, to: &Path) -> Shared {
+fn shared(kind: ShareKind, theme: FileTheme, to: &Path) -> Shared {
     let finding = |image: &str, note: &str, traces: Vec<Trace>| SharedFinding {
         finding: Finding { image: PathBuf::from(image).into(), note: note.into(), view: None },
         traces: traces.into_iter().map(|trace| Arc::new(Trace { image: image.into(), ..trace })).collect(),
@@ -464,8 +465,7 @@ fn shared(kind: ShareKind, theme: ShareTheme, to: &Path) -> Shared {
 fn figures_of_findings_are_those_of_the_program_to_the_byte() {
     let desk = tempfile::tempdir().expect("a folder");
     let to = desk.path().join("figures");
-    for (theme, name) in
-        [(ShareTheme::Own, "print"), (ShareTheme::Light, "light"), (ShareTheme::Dark, "dark")]
+    for (theme, name) in [(FileTheme::Print, "print"), (FileTheme::Light, "light"), (FileTheme::Dark, "dark")]
     {
         let all = shared(ShareKind::Figures, theme, &to);
         assert_eq!(findings::write(&all, &Cancel::default()).expect("written"), to);
@@ -483,7 +483,7 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
         }
         assert!(drawn.len() >= 8, "{commands}");
         // The page holds the same figures.
-        if theme != ShareTheme::Own {
+        if theme != FileTheme::Print {
             let html = findings::page(&shared(ShareKind::Page, theme, &to)).html();
             let page = figures(&html);
             assert!(drawn.iter().all(|svg| page.contains(svg)), "the page shows others");
@@ -507,7 +507,7 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
     let views = Views { rows, options: [("assignment".to_owned(), viridis)].into(), ..Views::default() };
     for format in [ExportFormat::Pdf, ExportFormat::Png] {
         let to = desk.path().join(format.id());
-        let mut all = shared(ShareKind::Figures, ShareTheme::Own, &to);
+        let mut all = shared(ShareKind::Figures, FileTheme::Print, &to);
         all.share.format = format;
         all.findings.truncate(1);
         let view = FindingView { views: views.clone(), ..FindingView::default() };
@@ -538,7 +538,7 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
 fn a_folder_holds_the_differences_that_a_finding_shows() {
     let desk = tempfile::tempdir().expect("a folder");
     let to = desk.path().join("figures");
-    let mut all = shared(ShareKind::Figures, ShareTheme::Own, &to);
+    let mut all = shared(ShareKind::Figures, FileTheme::Print, &to);
     all.findings.truncate(1);
     let own = &mut all.findings[0];
     own.pinned = vec![own.traces[0].clone()];
@@ -570,12 +570,12 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
         // A path below a file, which root cannot write either.
         let to = file.join("out");
         let error =
-            findings::write(&shared(kind, ShareTheme::Own, &to), &Cancel::default()).expect_err("no folder");
+            findings::write(&shared(kind, FileTheme::Print, &to), &Cancel::default()).expect_err("no folder");
         assert!(error.to_string().contains("file") && error.remedy.is_some(), "{error}");
         let cancel = Cancel::default();
         cancel.cancel();
         let to = desk.path().join("new");
-        findings::write(&shared(kind, ShareTheme::Own, &to), &cancel).expect_err("called off");
+        findings::write(&shared(kind, FileTheme::Print, &to), &cancel).expect_err("called off");
         assert!(!to.exists(), "{kind:?}");
     }
     assert_eq!(fs::read_to_string(&file).expect("it"), "as it was");
@@ -590,7 +590,7 @@ fn a_folder_that_exists_is_filled_where_it_is() {
     let to = desk.path().join("figures");
     fs::create_dir(&to).expect("a folder");
     let open = fs::File::open(&to).expect("it"); // so that its number is not given again
-    findings::write(&shared(ShareKind::Figures, ShareTheme::Own, &to), &Cancel::default()).expect("written");
+    findings::write(&shared(ShareKind::Figures, FileTheme::Print, &to), &Cancel::default()).expect("written");
     assert_eq!(entries(&to), ["01-unnamed", "02-b", "commands.txt"].map(|name| to.join(name)));
     assert_eq!(to.metadata().expect("it").ino(), open.metadata().expect("it").ino(), "another folder");
 }
@@ -600,7 +600,7 @@ fn what_someone_puts_into_the_folder_meanwhile_stays() {
     let desk = tempfile::tempdir().expect("a folder");
     let to = desk.path().join("figures");
     fs::create_dir(&to).expect("a folder");
-    let (all, cancel) = (shared(ShareKind::Figures, ShareTheme::Own, &to), Cancel::default());
+    let (all, cancel) = (shared(ShareKind::Figures, FileTheme::Print, &to), Cancel::default());
     let entries = |path: &Path| fs::read_dir(path).map_or(0, Iterator::count);
     std::thread::scope(|scope| {
         // Written or called off, whichever is faster.
@@ -618,7 +618,7 @@ fn how_large_it_gets_is_told_before() {
     let desk = tempfile::tempdir().expect("a folder");
     for kind in [ShareKind::Page, ShareKind::Figures] {
         let to = desk.path().join(format!("{kind:?}"));
-        let mut all = shared(kind, ShareTheme::Light, &to);
+        let mut all = shared(kind, FileTheme::Light, &to);
         let photo =
             |at: u32| Trace { image: format!("{at}.png"), seen: photograph(at), ..traces::sinkhorn_trace() };
         let one = Arc::new(photo(9));

@@ -10,10 +10,11 @@ use super::html::{FIGURES, Page, Part, WIDTH_MM, plot, probe_name};
 use crate::app::jobs::Cancel;
 use crate::app::paths;
 use crate::app::state::Finding;
-use crate::app::state::share::{Share, ShareKind, ShareTheme, Shared, SharedFinding};
+use crate::app::state::share::{Share, ShareKind, Shared, SharedFinding};
 use crate::app::user_error::UserError;
 use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
+use crate::viz::draw::theme::FileTheme;
 use crate::viz::draw::{Table, Theme};
 use crate::viz::export::{ExportFormat, PNG_DPI};
 use crate::viz::figures::plot::{Plot as _, stem};
@@ -51,7 +52,7 @@ pub fn estimate(share: &Share, trace: &Arc<Trace>) -> [u64; 2] {
             [empty, size(vec![trace.clone()]) - empty]
         }
         ShareKind::Figures => {
-            let (_, theme) = named_theme(share.theme);
+            let theme = share.theme.theme();
             let size = |(figure, options)| {
                 let plot = plot(figure, trace, &[trace], options);
                 encoded(&plot, &theme, share.format).map_or(0, |file| file.map_or(0, |file| file.len()))
@@ -75,7 +76,7 @@ pub fn page(shared: &Shared) -> Page {
         truth: shared.truth.clone(),
         figures: FIGURES.to_vec(),
         facts: shared.facts.clone(),
-        theme: Some(named_theme(shared.share.theme).0).filter(|theme| *theme != "print"),
+        theme: Some(shared.share.theme).filter(|theme| *theme != FileTheme::Print).map(FileTheme::id),
         ..Page::default()
     }
 }
@@ -90,7 +91,7 @@ fn write_figures(shared: &Shared, cancel: &Cancel) -> anyhow::Result<()> {
 }
 
 fn fill_folder(shared: &Shared, to: &Path, cancel: &Cancel) -> anyhow::Result<()> {
-    let (theme_name, theme) = named_theme(shared.share.theme);
+    let (theme_name, theme) = (shared.share.theme.id(), shared.share.theme.theme());
     let mut commands = String::new();
     for (number, SharedFinding { finding, traces, pinned }) in (1..).zip(&shared.findings) {
         let image = &finding.image;
@@ -180,15 +181,6 @@ fn encoded(plot: &TracePlot, theme: &Theme, format: ExportFormat) -> anyhow::Res
     let Ok(scene) = plot.draw_column(theme, export::points(WIDTH_MM)) else { return Ok(None) };
     let (file, about) = (Path::new("figure").with_extension(format.id()), plot.caption().about);
     Ok(Some(export::encoded(&file, &scene, &Table::default(), &about, PNG_DPI)?))
-}
-
-/// A theme and its name on the command line.
-fn named_theme(theme: ShareTheme) -> (&'static str, Theme) {
-    match theme {
-        ShareTheme::Own => ("print", Theme::print()),
-        ShareTheme::Light => ("light", Theme::light()),
-        ShareTheme::Dark => ("dark", Theme::dark()),
-    }
 }
 
 fn json(trace: &Trace) -> Vec<u8> {

@@ -17,6 +17,7 @@ use crate::app::jobs::{
 use crate::app::user_error::UserError;
 use crate::model::trace::{Attribution, Trace};
 use crate::viz::Figure as _;
+use crate::viz::draw::theme::FileTheme;
 use crate::viz::export::{ExportFormat, MADE_BY};
 use crate::viz::figures::token_map::TokenMap;
 
@@ -29,8 +30,8 @@ pub struct Share {
     pub title: String,
     /// The kind of output.
     pub kind: ShareKind,
-    /// The theme of the figures.
-    pub theme: ShareTheme,
+    /// The theme of the figures; a page follows its reader's where it is that for print.
+    pub theme: FileTheme,
     /// The format of a folder's figures, that of a picture.
     pub format: ExportFormat,
     /// Classes to explain besides that of each finding: the reader of a page chooses among them.
@@ -46,17 +47,6 @@ pub enum ShareKind {
     Page,
     /// A folder of figures.
     Figures,
-}
-
-/// The theme of shared figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShareTheme {
-    /// A page follows the reader's theme; figures are for print.
-    Own,
-    /// Light.
-    Light,
-    /// Dark.
-    Dark,
 }
 
 /// A finding with the traces that are drawn for it.

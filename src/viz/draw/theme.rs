@@ -85,14 +85,31 @@ pub struct Theme {
     pub negative: Color,
 }
 
-/// Makes a theme.
-pub type MakeTheme = fn() -> Theme;
+listed! {
+    /// The theme of a file.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FileTheme {
+        /// [`Theme::print`].
+        Print: "print", "For print";
+        /// [`Theme::light`].
+        Light: "light", "Light";
+        /// [`Theme::dark`].
+        Dark: "dark", "Dark";
+    }
+}
+
+impl FileTheme {
+    /// Its colours.
+    pub fn theme(self) -> Theme {
+        match self {
+            Self::Print => Theme::print(),
+            Self::Light => Theme::light(),
+            Self::Dark => Theme::dark(),
+        }
+    }
+}
 
 impl Theme {
-    /// All of them, by name.
-    pub const ALL: [(&'static str, MakeTheme); 3] =
-        [("print", Self::print), ("light", Self::light), ("dark", Self::dark)];
-
     /// Dark ink on white.
     pub fn light() -> Self {
         Self {

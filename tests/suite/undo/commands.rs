@@ -6,7 +6,7 @@ use ssmprobe::app::jobs::tasks::{TaskForm, TrainPlace, TrainPlaceSettings};
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::jobs::{BackboneId, DatasetId};
 use ssmprobe::app::state::settings::{LibrarySections, ThemeChoice};
-use ssmprobe::app::state::share::{Share, ShareKind, ShareTheme};
+use ssmprobe::app::state::share::{Share, ShareKind};
 use ssmprobe::app::state::{
     Finding, FindingColumn, FindingId, FindingView, GalleryFilter, Outcome, SheetView,
 };
@@ -14,6 +14,7 @@ use ssmprobe::model::data::Split;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::viz::draw::hover::Hover;
+use ssmprobe::viz::draw::theme::FileTheme;
 use ssmprobe::viz::export::ExportFormat;
 use ssmprobe::viz::figures::dataset::Choice;
 use ssmprobe::viz::{FIGURES, Options};
@@ -166,7 +167,7 @@ impl Kind {
                 findings: state.findings.iter().map(|(_, finding)| finding.clone()).collect(),
                 title: "findings".into(),
                 kind: ShareKind::Page,
-                theme: ShareTheme::Own,
+                theme: FileTheme::Print,
                 format: ExportFormat::Svg,
                 classes: Vec::new(),
                 to: "findings.html".into(),

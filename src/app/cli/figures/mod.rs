@@ -6,8 +6,6 @@ pub(super) mod source;
 
 use std::sync::Arc;
 
-use clap::builder::TypedValueParser as _;
-
 use crate::app::cli::prelude::*;
 use crate::app::jobs::history::Band;
 use crate::app::paths::make_folder;
@@ -17,7 +15,7 @@ use crate::model::probe::router::scan::{SCANS, Scan};
 use crate::model::trace::Trace;
 use crate::viz::animation::{self, AnimationError, Drawn};
 use crate::viz::draw::colormap::Map;
-use crate::viz::draw::theme::{MakeTheme, Theme};
+use crate::viz::draw::theme::FileTheme;
 use crate::viz::export::{ExportFormat, GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
@@ -76,8 +74,8 @@ pub struct Figures {
     #[arg(long, value_parser = number("from 10 to 2400 dots per inch", |dpi: f32| (10.0..=2400.0).contains(&dpi)))]
     dpi: Option<f32>,
     /// Theme; print draws no background
-    #[arg(long, default_value = "print", value_parser = choice_of(Theme::ALL, |(name, _)| name).map(|(_, theme)| theme))]
-    theme: MakeTheme,
+    #[arg(long, default_value = "print", value_parser = choice_of(FileTheme::ALL, FileTheme::id))]
+    theme: FileTheme,
     /// Colour map of magnitudes
     #[arg(long, default_value = "cividis", value_parser = choice_of(Map::ALL, Map::id))]
     map: Map,
@@ -250,7 +248,7 @@ impl Figures {
         out: &Path,
     ) -> anyhow::Result<()> {
         let against = self.reference(traces)?;
-        let theme = (self.theme)();
+        let theme = self.theme.theme();
         let columns = self.columns.map(usize::from);
         let plot = TracePlot::compared(figures, traces.to_vec(), self.options());
         let plot = TracePlot { against, columns, own_scales: self.own_scales, ..plot };
@@ -292,7 +290,7 @@ impl Figures {
 
     /// Draws a plot `width` points wide into a file, and prints notes about its height and missing glyphs.
     fn save(&self, plot: &dyn Plot, out: &Path, width: f32) -> anyhow::Result<()> {
-        let scene = plot.draw_column(&(self.theme)(), width)?;
+        let scene = plot.draw_column(&self.theme.theme(), width)?;
         let draws_glyphs = matches!(ExportFormat::of(out), Some(ExportFormat::Pdf | ExportFormat::Png));
         let high = export::higher_than_page(&scene).filter(|_| plot.is_comparison());
         let missing = export::missing_letters(&scene).filter(|_| draws_glyphs);

@@ -17,6 +17,7 @@ use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{MainWindow, style, widgets};
 use crate::model::io::catch_panic::contain;
 use crate::viz::animation::{self, Drawn};
+use crate::viz::draw::theme::FileTheme;
 use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, ExportFormat, GIF_DPI, PNG_DPI, has_extension};
 use crate::viz::figures::compare::Narrow;
@@ -24,8 +25,6 @@ use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::uncapitalised;
 
-/// The themes by name, and their descriptions.
-const THEMES: [(&str, &str); 3] = [("print", "For print"), ("light", "Light"), ("dark", "Dark")];
 /// Default number of stills beside an animation.
 const DEFAULT_STILLS: usize = 4;
 /// Longest suggested name in bytes, without its extension: file systems take 255, and stills and data have longer endings.
@@ -38,7 +37,7 @@ pub struct Export {
     /// Path of the file; its extension is the format's.
     pub path: String,
     format: ExportFormat,
-    theme: &'static str,
+    theme: FileTheme,
     /// In millimetres.
     width: f32,
     dpi: f32,
@@ -69,7 +68,7 @@ impl Export {
             width: if plot.is_comparison() { 174.0 } else { 85.0 },
             plot,
             format,
-            theme: THEMES[0].0,
+            theme: FileTheme::Print,
             dpi: PNG_DPI,
             stills: DEFAULT_STILLS,
             with_sources: true,
@@ -156,8 +155,7 @@ impl Export {
                 });
                 ui.end_row();
                 let label = ui.label("Theme").id;
-                let name = |id: &&str| THEMES.iter().find(|(known, _)| known == id).map_or("", |one| one.1);
-                let all = THEMES.map(|(id, _)| id);
+                let (all, name) = (FileTheme::ALL, |theme: &FileTheme| theme.name());
                 widgets::choice(ui, "export theme", 210.0, &mut self.theme, all, name).labelled_by(label);
                 ui.end_row();
             }
@@ -311,19 +309,15 @@ impl Export {
         words.extend(self.sources().iter().map(file));
         let out = shell_path(&self.file());
         words.push(format!("--out {out} --width {}", self.width));
-        let is_other = self.theme != THEMES[0].0 && !self.format.is_numbers();
-        words.extend(is_other.then(|| format!("--theme {}", self.theme)));
+        let is_other = self.theme != FileTheme::Print && !self.format.is_numbers();
+        words.extend(is_other.then(|| format!("--theme {}", self.theme.id())));
         words.extend(self.format.has_pixels().then(|| format!("--dpi {}", self.dpi)));
         words.extend((!self.still_files().is_empty()).then(|| format!("--stills {}", self.stills)));
         words.join(" ")
     }
 
-    fn theme(&self) -> Theme {
-        Theme::ALL.iter().find(|(name, _)| *name == self.theme).map_or_else(Theme::print, |(_, make)| make())
-    }
-
     fn scene(&self) -> Result<Scene, String> {
-        self.plot.draw_column(&self.theme(), export::points(self.width)).map_err(|why| why.0)
+        self.plot.draw_column(&self.theme.theme(), export::points(self.width)).map_err(|why| why.0)
     }
 
     /// Writes the figure, and its data beside it where wanted; only an animation takes so long that it can be cancelled.
@@ -336,7 +330,7 @@ impl Export {
             }
             if self.format == ExportFormat::Gif {
                 let (theme, width, cancelled) =
-                    (&self.theme(), export::points(self.width), &|| cancel.is_cancelled());
+                    (&self.theme.theme(), export::points(self.width), &|| cancel.is_cancelled());
                 let drawn = Drawn { theme, width, dpi: self.dpi, about: &about, cancelled };
                 animation::save_gif(plot, &path, drawn)?;
                 animation::save_stills(plot, &path, self.stills, drawn)?;

@@ -15,7 +15,7 @@ use crate::app::jobs::Cancel;
 use crate::app::paths::expanded;
 use crate::app::report::findings;
 use crate::app::state::command::Command;
-use crate::app::state::share::{Share, ShareKind, ShareTheme};
+use crate::app::state::share::{Share, ShareKind};
 use crate::app::state::{Finding, Probe, State};
 use crate::app::user_error::UserError;
 use crate::app::window::background::Outcome;
@@ -24,6 +24,7 @@ use crate::app::window::{MainWindow, WindowOrder, layout, style, widgets};
 use crate::model::data::synsets::same_class;
 use crate::model::trace::Trace;
 use crate::viz;
+use crate::viz::draw::theme::FileTheme;
 use crate::viz::export::ExportFormat;
 
 /// Height of the list of probes.
@@ -32,7 +33,7 @@ const PROBES_PX: f32 = 108.0;
 const CLASSES_PX: f32 = 280.0;
 
 /// What an estimate of the size is for: whether all findings are shared, the kind of output, theme and format.
-type Estimated = (bool, ShareKind, ShareTheme, ExportFormat);
+type Estimated = (bool, ShareKind, FileTheme, ExportFormat);
 
 pub struct ShareDialog {
     /// What is shown now as a finding; `None` without an image.
@@ -57,7 +58,7 @@ impl ShareDialog {
     pub fn new(now: Option<Finding>, state: &State) -> Self {
         let all = state.findings.iter().len() > 0;
         let title = now.as_ref().filter(|_| !all).map_or_else(|| "Findings".to_owned(), Finding::name);
-        let (kind, theme, format) = (ShareKind::Page, ShareTheme::Own, ExportFormat::Svg);
+        let (kind, theme, format) = (ShareKind::Page, FileTheme::Print, ExportFormat::Svg);
         let (findings, classes) = (Vec::new(), Vec::new());
         let share = Share { findings, title, kind, theme, format, classes, to: PathBuf::new() };
         let folder = directories::UserDirs::new().map(|dirs| dirs.home_dir().to_owned()).unwrap_or_default();
@@ -156,14 +157,12 @@ impl ShareDialog {
             ui.end_row();
         }
         let label = ui.label("Theme").id;
-        let name = |theme: &ShareTheme| match (theme, self.share.kind) {
-            (ShareTheme::Own, ShareKind::Page) => "The reader's own",
-            (ShareTheme::Own, ShareKind::Figures) => "For print",
-            (ShareTheme::Light, _) => "Light",
-            (ShareTheme::Dark, _) => "Dark",
+        let name = |theme: &FileTheme| match (theme, self.share.kind) {
+            (FileTheme::Print, ShareKind::Page) => "The reader's own",
+            (theme, _) => theme.name(),
         };
-        let all = [ShareTheme::Own, ShareTheme::Light, ShareTheme::Dark];
-        widgets::choice(ui, "share theme", 280.0, &mut self.share.theme, all, name).labelled_by(label);
+        let theme = &mut self.share.theme;
+        widgets::choice(ui, "share theme", 280.0, theme, FileTheme::ALL, name).labelled_by(label);
         ui.end_row();
         if self.share.kind == ShareKind::Page {
             ui.label("Title");
