@@ -90,18 +90,16 @@ pub enum Build {
 impl TableKind {
     /// The tables of these runs. With several runs, `-` and the run's name are appended to the ids of tables of a single run.
     pub fn tables(&self, sources: &[Source]) -> Vec<Table> {
+        let several = sources.len() > 1;
+        let of_run = |(at, source)| self.of_run(source, several).into_iter().map(move |table| (at, table));
+        self.of_runs(sources.iter().enumerate().flat_map(of_run), sources)
+    }
+
+    /// The tables of all runs, of which those `of_run` are made, each with the place of its run.
+    fn of_runs(&self, of_run: impl IntoIterator<Item = (usize, Table)>, sources: &[Source]) -> Vec<Table> {
         match self.build {
             All(build) => build(sources),
-            Each(_) => {
-                let of_run =
-                    |(at, source)| self.of_run(source, sources.len() > 1).into_iter().map(move |t| (at, t));
-                sources
-                    .iter()
-                    .enumerate()
-                    .flat_map(of_run)
-                    .map(|(at, table)| titled(sources, at, table))
-                    .collect()
-            }
+            Each(_) => of_run.into_iter().map(|(at, table)| titled(sources, at, table)).collect(),
         }
     }
 
@@ -179,10 +177,7 @@ pub fn tables_of(
         }
         sources.push(source);
     }
-    let all = kinds.iter().zip(tables_of_runs).flat_map(|(kind, tables)| match kind.build {
-        All(build) => build(&sources),
-        Each(_) => tables.into_iter().map(|(at, table)| titled(&sources, at, table)).collect(),
-    });
+    let all = kinds.iter().zip(tables_of_runs).flat_map(|(kind, tables)| kind.of_runs(tables, &sources));
     Ok((all.collect(), sources))
 }
 
