@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::{Source, tiers, title};
 use crate::app::jobs::history::TrainHistory;
+use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
 
@@ -95,18 +96,23 @@ fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
     grid.cells.iter().flatten().map(|cell| &*cell.name).filter(move |name| Some(*name) != chosen)
 }
 
-/// What evaluations `found` of each variant by tier, one result per seed, points of a sweep included, and notes on variants with fewer
-/// seeds than were trained and on the choice among them. Of a head at several layers or rates only the chosen variant is returned; if
-/// that has no results, all that have some.
-pub(super) fn of_evaluated<'a, T>(
+/// What is `found` in the metrics of each variant's probes at the best epoch, by tier, points of a sweep included: one result per seed,
+/// of those seeds alone whose `key` is that of the first. And notes on variants with fewer seeds than were trained and on the choice
+/// among them. Of a head at several layers or rates only the chosen variant is returned; if that has no results, all that have some.
+pub(super) fn of_evaluated<'a, T, K: PartialEq>(
     source: &'a Source,
-    found: impl Fn(&'a Source, &'a Variant) -> Vec<T>,
+    found: impl Fn(&'a Metrics) -> Option<T>,
+    key: impl Fn(&T) -> K,
 ) -> (Vec<(&'a Variant, Vec<T>)>, Vec<String>) {
+    let of_variant = |variant: &'a Variant| {
+        let probes = source.evaluated(&variant.name);
+        let mut own: Vec<T> = probes.filter_map(|probe| found(&probe.metrics)).collect();
+        let first = own.first().map(&key);
+        own.retain(|seed| Some(key(seed)) == first);
+        (variant, own)
+    };
     let variants = tiers::sorted(source.run.manifest.heads.iter()).into_iter();
-    let mut all: Vec<(&Variant, Vec<T>)> = variants
-        .map(|variant| (variant, found(source, variant)))
-        .filter(|(_, own)| !own.is_empty())
-        .collect();
+    let mut all: Vec<_> = variants.map(of_variant).filter(|(_, own)| !own.is_empty()).collect();
     let names: HashSet<&str> = all.iter().map(|(variant, _)| &*variant.name).collect();
     let has_chosen = |grid: &&RateGrid| chosen_name(grid).is_some_and(|name| names.contains(name));
     let passed_over: HashSet<&str> = source.grids().iter().filter(has_chosen).flat_map(others).collect();

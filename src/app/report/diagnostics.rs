@@ -18,7 +18,8 @@ const DIGITS: usize = 3;
 
 /// One table per run with evaluated probes that have a router.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, seeds_and_choice) = of_evaluated(source, diagnostics);
+    let (evaluated, seeds_and_choice) =
+        of_evaluated(source, |metrics| Some(&metrics.diagnostics).filter(|all| !all.is_empty()), |_| ());
     let rows = evaluated.iter().flat_map(|(variant, seeds)| rows(variant, seeds)).collect();
     let mut columns = vec![Column::shared("Router"), Column::words("Scores")];
     columns.extend(MEASURES.iter().map(|measure| Column::numbers(measure.label)));
@@ -54,12 +55,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
 
 fn label(name: &str) -> &'static str {
     MEASURES.iter().find(|measure| measure.name == name).map_or("", |measure| measure.label)
-}
-
-/// The diagnostics of the probes at the best epoch, one per seed.
-fn diagnostics<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<Measured>> {
-    let all = source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.diagnostics);
-    all.filter(|diagnostics| !diagnostics.is_empty()).collect()
 }
 
 /// The rows of one router: its own values, then those of untrained scorers and the null bands.

@@ -8,7 +8,11 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--keep-last`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, notes) = of_evaluated(source, kept);
+    let (evaluated, notes) = of_evaluated(
+        source,
+        |metrics| Some((metrics.accuracy, &metrics.last)).filter(|(_, kept)| !kept.is_empty()),
+        |_| (),
+    );
     let mut rows: Vec<Row> = Vec::new();
     evaluated.iter().for_each(|(variant, seeds)| push_group(&mut rows, rows_of(variant, seeds)));
     let mut columns = vec![Column::shared("Method"), Column::numbers("Tokens kept")];
@@ -21,13 +25,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// Accuracy of the whole reading, and results by number of kept tokens, of the probes at the best epoch, one per seed.
-fn kept<'a>(source: &'a Source, variant: &Variant) -> Vec<(f64, &'a Vec<LastTokens>)> {
-    let all = source.evaluated(&variant.name).map(|probe| (probe.metrics.accuracy, &probe.metrics.last));
-    all.filter(|(_, kept)| !kept.is_empty()).collect()
-}
-
-/// The rows of one variant, one per number of kept tokens.
+/// The rows of one variant, one per number of kept tokens, by each seed's accuracy of the whole reading and its results by that number.
 fn rows_of(variant: &Variant, seeds: &[(f64, &Vec<LastTokens>)]) -> Vec<Row> {
     let mut counts: Vec<usize> =
         seeds.iter().flat_map(|(_, kept)| kept.iter().map(|kept| kept.tokens)).collect();

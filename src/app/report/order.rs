@@ -11,7 +11,11 @@ use crate::model::train::run::Variant;
 
 /// One table per run whose evaluation has an order test.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (tested, notes) = of_evaluated(source, order_tests);
+    let (tested, notes) = of_evaluated(
+        source,
+        |metrics| metrics.order.as_ref().filter(|tests| !tests.significant.is_empty()),
+        |tests| tests.significant.len(),
+    );
     let shares: Vec<CrossedMean> = tested.iter().map(|(_, seeds)| significant_share(seeds)).collect();
     let corrected = holm(&shares.iter().map(|share| share.p_above(SIGNIFICANT)).collect::<Vec<_>>());
     let results = tested.iter().zip(&shares).zip(corrected);
@@ -33,15 +37,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table = source.table("order", "Does the order matter", columns, rows.collect()).with_note(note);
     table.notes.extend(notes);
     vec![table]
-}
-
-/// The order tests of the probes at the best epoch, one per seed; only seeds with as many images as the first.
-fn order_tests<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a OrderTests> {
-    let mut found: Vec<&OrderTests> =
-        source.evaluated(&variant.name).filter_map(|probe| probe.metrics.order.as_ref()).collect();
-    let images = found.first().map_or(0, |first| first.significant.len());
-    found.retain(|seed| seed.significant.len() == images && images > 0);
-    found
 }
 
 /// The share of significant images, 0 to 1.

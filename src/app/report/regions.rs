@@ -10,7 +10,11 @@ use crate::model::train::run::Variant;
 
 /// The tables of a run whose evaluation includes regions.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, notes) = of_evaluated(source, summaries);
+    let (evaluated, notes) = of_evaluated(
+        source,
+        |metrics| metrics.regions.as_ref().filter(|summary| !summary.regions.is_empty()),
+        |summary| summary.regions.iter().map(|region| region.name.clone()).collect::<Vec<_>>(),
+    );
     let mut rows = Vec::new();
     for (variant, seeds) in &evaluated {
         let means = |at| seeds.iter().map(|seed| &seed.regions[at]).collect::<Vec<&RegionMeans>>();
@@ -31,18 +35,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     table.notes.extend(notes);
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
     std::iter::once(table).chain(precedences).collect()
-}
-
-/// The results of the probes at the best epoch, one per seed; only seeds with the regions of the first one.
-fn summaries<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a RegionSummary> {
-    let mut found: Vec<&RegionSummary> =
-        source.evaluated(&variant.name).filter_map(|probe| probe.metrics.regions.as_ref()).collect();
-    let names = |summary: &RegionSummary| -> Vec<String> {
-        summary.regions.iter().map(|region| region.name.clone()).collect()
-    };
-    let first = found.first().map(|first| names(first)).unwrap_or_default();
-    found.retain(|seed| !first.is_empty() && names(seed) == first);
-    found
 }
 
 fn cells(variant: &Variant, seeds: &[&RegionMeans]) -> Vec<Cell> {

@@ -9,7 +9,9 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--ablations`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, notes) = of_evaluated(source, ablations);
+    // Only of seeds with more than the normal order.
+    let (evaluated, notes) =
+        of_evaluated(source, |metrics| Some(&metrics.ablations).filter(|all| all.len() > 1), |_| ());
     let rows = evaluated.iter().flat_map(|(variant, seeds)| rows(variant, seeds)).collect();
     let mut columns = vec![Column::shared("Method"), Column::words("Configuration")];
     columns.extend(Column::changes());
@@ -18,12 +20,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table = source.table("scramble", "Order disturbed at evaluation", columns, rows).with_note(note);
     table.notes.extend(notes);
     vec![table]
-}
-
-/// The ablations of the probes at the best epoch, one per seed; only seeds with more than the normal order.
-fn ablations<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<Outcome>> {
-    let all = source.evaluated(&variant.name).map(|evaluated| &evaluated.metrics.ablations);
-    all.filter(|outcomes| outcomes.len() > 1).collect()
 }
 
 /// The rows of one variant, one per ablation.

@@ -10,7 +10,8 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--stability`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    let (evaluated, notes) = of_evaluated(source, summaries);
+    let (evaluated, notes) =
+        of_evaluated(source, |metrics| Some(&metrics.stability).filter(|all| !all.is_empty()), |_| ());
     let mut rows: Vec<Row> = Vec::new();
     for (variant, seeds) in &evaluated {
         push_group(&mut rows, COLUMNS.into_iter().filter_map(|(_, name)| row(variant, seeds, name)));
@@ -25,12 +26,6 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let mut table = source.table("stability", "Stability of orders", columns, rows).with_note(note);
     table.notes.extend(notes);
     vec![table]
-}
-
-/// The stabilities of the probes at the best epoch, one per seed.
-fn summaries<'a>(source: &'a Source, variant: &Variant) -> Vec<&'a Vec<StabilitySummary>> {
-    let all = source.evaluated(&variant.name).map(|probe| &probe.metrics.stability);
-    all.filter(|kinds| !kinds.is_empty()).collect()
 }
 
 /// The row of the change `name` of one variant; `None` if it was not evaluated.
