@@ -126,3 +126,14 @@ fn every_pane_is_painted_in_both_looks() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+#[test]
+fn one_class_for_all_columns_is_offered_on_the_last_line_of_controls() {
+    let mut other = small::planned();
+    other.evidence.class = 3;
+    let mut window = showing(&[small::planned(), other]);
+    window.resize(1280.0, 720.0);
+    window.click("Compare");
+    let [offer, export] = ["crane", "Export comparison…"].map(|label| window.place(label));
+    assert!((offer.center().y - export.center().y).abs() < 2.0, "{offer:?} {export:?}");
+}

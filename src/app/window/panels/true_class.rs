@@ -84,20 +84,22 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         return;
     }
     let own = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image));
-    let own = own.map(|name| (name, "The true class"));
-    let predicted = shown[0].clone().map(|name| (name, "The predicted class of the first column"));
+    let own = own.map(|name| (name, "The true class, in all columns"));
+    let predicted = shown[0].clone();
+    let predicted = predicted.map(|name| (name, "The predicted class of the first column, in all of them"));
     // Probes of several datasets may share no class.
     let is_shared = |(name, _): &(String, _)| {
         explained().all(|(column, _)| cx.state.library.has_class(column.probe, name))
     };
     let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
     offers.dedup_by(|later, earlier| synsets::same_class(&later.0, &earlier.0));
-    let end = if offers.is_empty() { "" } else { ". Show one in all:" };
-    let text = format!("Columns show evidence for different classes{end}");
-    keep_together(ui, font::width(&text, 13.5));
+    let about = "Columns show evidence for different classes";
+    let text = if offers.is_empty() { about } else { "Classes differ; show" };
+    let buttons: f32 = offers.iter().map(|(name, _)| font::width(name, 13.5) + 20.0).sum();
+    keep_together(ui, font::width(text, 13.5) + buttons);
     // A row of its own, as wrapped lines do not centre their first label.
     ui.horizontal_wrapped(|ui| {
-        ui.weak(text);
+        ui.weak(text).on_hover_text(about);
         for (name, about) in offers {
             if ui.button(&name).on_hover_text(about).clicked() {
                 cx.send(Command::SetClass(ClassChoice::Named(name)));
