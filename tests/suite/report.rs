@@ -681,6 +681,25 @@ fn tables_of_evaluations_say_which_heads_have_fewer_seeds_than_the_run() {
     }
 }
 
+/// An evaluation with other masks, stopped after its first probes.
+#[test]
+fn tables_of_objects_say_which_heads_were_evaluated_with_other_masks() {
+    let (_folder, [mut source]) = main_source();
+    let said = |source: &Source| {
+        ["main", "regions"].map(|id| {
+            let table = build(id, std::slice::from_ref(source)).remove(0);
+            table.notes.into_iter().find(|note| note.contains("other masks"))
+        })
+    };
+    assert_eq!(said(&source), [None, None]);
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
+    other.metrics.localization.as_mut().unwrap().object_share = Some(0.06);
+    for note in said(&source) {
+        assert!(note.unwrap().contains("not comparable: Sinkhorn; `ssmprobe eval"));
+    }
+}
+
 #[test]
 fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
     let (folder, run) = birds(&["gap", "cls"], 1, |head, _| 8 + head);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::{Source, tiers, title};
 use crate::app::jobs::history::TrainHistory;
+use crate::app::jobs::run_metrics::ProbeMetrics;
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 use crate::viz::figures::rates::RateGrid;
@@ -134,6 +135,28 @@ pub(super) fn fewer_seeds_note<'a>(
     let fewer = fewer.collect::<Vec<_>>().join(", ");
     (!fewer.is_empty())
         .then(|| format!("Results of `ssmprobe eval` cover fewer seeds than were trained: {fewer}"))
+}
+
+/// Which variants have a probe that was evaluated with other masks than the first of all, by what objects cover on average, which is
+/// the same for all probes: an evaluation with other masks that was stopped leaves the rest with the earlier ones.
+pub(super) fn other_masks_note<'a>(
+    source: &Source,
+    variants: impl IntoIterator<Item = &'a Variant>,
+) -> Option<String> {
+    let objects =
+        |probe: &ProbeMetrics| Some((probe.metrics.masks, probe.metrics.localization?.object_share?));
+    let mut first = None;
+    let others = variants.into_iter().filter(|variant| {
+        let mut own = source.evaluated(&variant.name).filter_map(objects);
+        own.any(|own| *first.get_or_insert(own) != own)
+    });
+    let others = others.map(title).collect::<Vec<_>>().join(", ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "Evaluated with other masks than the first probe, and not comparable: {others}; `ssmprobe eval --run RUN` \
+             evaluates all of them with the same"
+        )
+    })
 }
 
 /// How layers and rates were chosen, and which, for a table of these variants.

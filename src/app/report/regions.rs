@@ -1,7 +1,7 @@
 //! How heads read the regions that are marked in the test images, from `ssmprobe eval --run` (docs/definitions.md, section 15):
 //! one table of all heads and regions, and one per head of the order in which it reads them.
 
-use super::choice::of_evaluated;
+use super::choice::{of_evaluated, other_masks_note};
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, title};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
@@ -33,6 +33,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 all others";
     let mut table = source.table("regions", "How regions are read", columns, rows).with_note(note);
     table.notes.extend(notes);
+    table.notes.extend(other_masks_note(source, evaluated.iter().map(|(variant, _)| *variant)));
     let precedences = evaluated.iter().filter_map(|(variant, seeds)| precedence(source, variant, seeds));
     std::iter::once(table).chain(precedences).collect()
 }
