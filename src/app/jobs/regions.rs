@@ -79,6 +79,11 @@ pub fn of_samples(
         Source::Row(_) => None,
     };
     let files: Vec<Option<&Path>> = samples.iter().map(file).collect();
+    let in_rows = samples.iter().flatten().any(|at| matches!(dataset.samples[*at].source, Source::Row(_)));
+    if warns && in_rows {
+        let why = "images in Parquet files have no file names by which masks are found";
+        reporter.warn(format!("left out: regions, as {why}"));
+    }
     reporter.begin(0);
     for some in files.chunks(BATCH) {
         set.read(&annotations, some, preprocessor, grid);
@@ -88,4 +93,33 @@ pub fn of_samples(
     let warnings = set.warnings(*from != RegionSource::Dataset);
     warnings.into_iter().filter(|_| warns).for_each(|warning| reporter.warn(warning));
     Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::engine::WorkerEnv;
+    use crate::app::jobs::reporter::Recorder;
+    use crate::model::data;
+
+    #[test]
+    fn masks_of_images_in_parquet_files_are_told_to_be_left_out() {
+        let masks = tempfile::tempdir().unwrap();
+        std::fs::write(masks.path().join("a.png"), "a mask").unwrap();
+        let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
+        let dataset = data::open(&hub).unwrap();
+        let as_is = Preprocessor { resize: None, crop: None, cut: None, rescale: None, normalise: None };
+        let mut reporter = Recorder::default();
+        let found = of_samples(
+            &mut Engine::new(WorkerEnv::default()),
+            (&RegionSource::Folder(masks.path().to_owned()), true),
+            (&dataset, &[Some(0), None]),
+            &as_is,
+            Grid::new(1, 1),
+            &mut reporter,
+        );
+        assert_eq!(found.ok().map(|regions| regions.known()), Some(0));
+        assert_eq!(reporter.warned.len(), 1, "{:?}", reporter.warned);
+        assert!(reporter.warned[0].starts_with("left out: regions, as images in Parquet files"));
+    }
 }
