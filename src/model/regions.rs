@@ -30,6 +30,9 @@ pub struct Regions {
     /// Names of regions that lie entirely outside the crop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cropped: Vec<String>,
+    /// Names of boxes and parts that reach beyond the image itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beyond: Vec<String>,
 }
 
 /// Which tokens belong to a region, from the fraction of every patch that it covers: those covered by half or more; if there

@@ -148,6 +148,19 @@ fn masks_parts_and_boxes_of_cub_lie_on_the_patches_of_the_cropped_image() {
     let c = read(&annotations, &image("002.Heron/c.png"));
     assert_eq!(c.list.len(), 1, "a box alone");
     assert_eq!(c.object, region(&c, "bounding box").cover, "which is then the object");
+    // An image that was resized and its annotations not: b and its box of 64 x 48, and the tail at (63, 47).
+    let warnings = |width, height| {
+        photo(image("001.Crane/b.png"), width, height);
+        grey(root.join("segmentations/001.Crane/b.png"), (width, height), |_, _| 255);
+        let mut set = RegionSet::default();
+        set.read(&annotations, &[Some(&image("001.Crane/b.png"))], &preprocessor(), GRID);
+        set.warnings(true).concat()
+    };
+    assert!(!warnings(63, 47).contains("smaller"), "a pixel is none");
+    assert_says(
+        warnings(56, 42),
+        &["an image is smaller than its marks: bounding box, tail of ", "b.png; if images were resized"],
+    );
 }
 
 #[test]

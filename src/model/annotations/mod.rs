@@ -44,6 +44,17 @@ enum Shape {
     Box(Rect),
 }
 
+impl Shape {
+    /// Whether it reaches more than a pixel, by which annotators are off, beyond an image of `size`, width and height.
+    fn reaches_beyond(&self, (width, height): (usize, usize)) -> bool {
+        let (right, bottom) = match *self {
+            Self::Point(x, y) => (x, y),
+            Self::Box(Rect { x, y, width, height }) => (x + width, y + height),
+        };
+        right > width as f64 + 1.0 || bottom > height as f64 + 1.0
+    }
+}
+
 /// The coordinate annotations of one image: index into [`Annotations::names`] and shape.
 type Marks = Vec<(usize, Shape)>;
 
@@ -171,6 +182,9 @@ impl Annotations {
             let cover = cover_of(shape, &image.display().to_string(), size, preprocessor, grid)?;
             if cover.iter().all(|&c| c == 0.0) {
                 found.cropped.push(name.clone());
+            }
+            if shape.reaches_beyond(size) {
+                found.beyond.push(name.clone());
             }
             found.list.push(Region { number, name, cover });
         }

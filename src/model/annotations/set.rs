@@ -19,6 +19,7 @@ pub struct RegionSet {
     broken: Warning,
     empty: Warning,
     cropped: Warning,
+    beyond: Warning,
     /// Masks of one object, and the number of those of labels.
     whole: Warning,
     labelled: usize,
@@ -88,6 +89,9 @@ impl RegionSet {
                     if !regions.cropped.is_empty() {
                         self.cropped.add(|| all(&regions.cropped));
                     }
+                    if !regions.beyond.is_empty() {
+                        self.beyond.add(|| all(&regions.beyond));
+                    }
                     match &regions.list[..] {
                         [one] if one.number == OBJECT_NUMBER && regions.empty.is_empty() => {
                             self.whole.add(name);
@@ -108,7 +112,7 @@ impl RegionSet {
     }
 
     /// Warnings for the user: missing annotations, if other images have some or the folder of annotations was `named`, unusable
-    /// and empty masks, cropped regions, and masks of several images.
+    /// and empty masks, cropped regions, marks beyond their image, and masks of several images.
     pub fn warnings(&self, named: bool) -> Vec<String> {
         let some = named || self.known() > 0 || self.broken.count > 0;
         let missing =
@@ -119,6 +123,12 @@ impl RegionSet {
             self.cropped
                 .line("a region lies beyond the crop", "images have regions that lie beyond the crop"),
         ];
+        let beyond = self
+            .beyond
+            .line("an image is smaller than its marks", "images are smaller than their marks")
+            .map(|line| {
+                format!("{line}; if images were resized, scale the coordinates of all marks likewise")
+            });
         // As of a list of labels above 50: where a mask has one, its greys are shares.
         let mixed =
             self.whole.line("a mask has no labels, unlike others", "masks have no labels, unlike others");
@@ -128,6 +138,12 @@ impl RegionSet {
         });
         let shared = self.shared.line("a mask is that of two images", "images have the mask of another one");
         let shared = shared.map(|line| format!("{line}; put masks into folders named like the images'"));
-        missing.into_iter().chain(rest.into_iter().flatten()).chain(mixed).chain(shared).collect()
+        missing
+            .into_iter()
+            .chain(rest.into_iter().flatten())
+            .chain(beyond)
+            .chain(mixed)
+            .chain(shared)
+            .collect()
     }
 }

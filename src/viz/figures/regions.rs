@@ -69,13 +69,17 @@ fn rows(trace: &Trace) -> Result<Rows, Empty> {
     Ok(Rows { measures, names, rows, notes: notes(trace, known) })
 }
 
-/// The notes under the list: units, and regions that are empty or outside the crop.
+/// The notes under the list: units, and regions that are empty or outside the crop or the image.
 fn notes(trace: &Trace, known: &TraceRegions) -> Vec<String> {
     let note = |names: &Vec<String>, what: &str| {
         (!names.is_empty()).then(|| format!("{}: {what}", names.join(", ")))
     };
     let units = format!("Read at 0 first, 1 last; weight 1: as in GAP; evidence for {}", class_name(trace));
-    let skipped = [note(&known.empty, "the mask is empty"), note(&known.cropped, "beyond the crop")];
+    let skipped = [
+        note(&known.empty, "the mask is empty"),
+        note(&known.cropped, "beyond the crop"),
+        note(&known.beyond, "reaches beyond the image, which may have been resized"),
+    ];
     std::iter::once(units).chain(skipped.into_iter().flatten()).collect()
 }
 

@@ -416,6 +416,7 @@ pub fn regions() -> Regions {
         object: cover(&[3, 4, 5, 7, 8, 9]),
         empty: Vec::new(),
         cropped: vec!["nape".into()],
+        beyond: Vec::new(),
     }
 }
 
