@@ -144,6 +144,9 @@ def save_probe(
     for name in config or {}:
         if name not in SETTINGS:  # it would be kept, and read by nobody
             raise FileError(path, "a setting in `config`", repr(name), "one of " + ", ".join(SETTINGS))
+    if isinstance(classes, (str, set, frozenset)):  # letters, or names in any order, would be taken for the classes
+        what = "a list of texts, in the order of the classifier's rows"
+        raise FileError(path, "`classes` of the description", f"a {type(classes).__name__}", what)
     given = tensors.state_dict() if isinstance(tensors, HasState) else tensors
     backbone = {"id": backbone} if isinstance(backbone, str) else backbone or {}
     known = {"head": head, "config": config or {}, "backbone": backbone, "classes": classes, "training": training}

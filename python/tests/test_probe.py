@@ -237,7 +237,7 @@ def test_a_probe_that_does_not_fit_is_not_written(tmp_path: Path) -> None:
     for training in ({"loss": float("nan")}, {"loss": np.float32("nan")}, {"from": Path("a")}, {"of": "\udcff"}):
         with pytest.raises(ssmprobe.FileError, match="the description is no JSON"):
             save(tmp_path / "a.safetensors", training=training)
-    for classes in (range(3), np.arange(3)):
+    for classes in (range(3), np.arange(3), "abc", {"a", "b", "c"}):
         with pytest.raises(ssmprobe.FileError, match=r"`classes` of the description is .*, expected a list of texts"):
             save(tmp_path / "a.safetensors", classes=classes)
     with pytest.raises(ssmprobe.FileError, match="holds values that are not finite"), np.errstate(over="ignore"):
