@@ -5,7 +5,7 @@ use ssmprobe::app::jobs::evaluate::EvalAnswer;
 use ssmprobe::app::state::{GalleryFilter, Outcome, Sort};
 use ssmprobe::model::explain::evaluation::CONFIDENCE;
 
-use crate::evaluation::{evaluated_as, evaluation, part, with_part};
+use crate::evaluation::{evaluated_as, evaluation, part, with_dataset, with_part};
 use crate::pictures::painted;
 use crate::state;
 use crate::window;
@@ -101,6 +101,48 @@ fn more_maps_in_sight_than_are_kept_are_each_asked_for_once() {
     assert!(!state.lacks_maps(&wanted), "all is known");
     state.dispatch(Command::SetClass(ssmprobe::app::jobs::ClassChoice::Named("1".into())));
     assert!(state.lacks_maps(&wanted), "nothing is known of another class");
+}
+
+#[test]
+fn evidence_for_the_true_class_is_that_of_each_image() {
+    let mut state = with_dataset().0;
+    let images = state.library.datasets[0].images.clone();
+    let named = |state: &State, image: &ImageId| {
+        let image = &state.library.images[image];
+        ClassChoice::Named(state.library.true_class(image).expect("a label").to_owned())
+    };
+    let loose = *state.library.images.get_index(0).expect("an image").0;
+    state.dispatch(Command::FollowTrueClass);
+    let shown = [(images[0], Some(0)), (images[6], Some(6)), (loose, None), (images[1], Some(1))];
+    for (image, at) in shown {
+        let look = state::does(&mut state, Command::SelectImage(image)).expect("asked");
+        let class = at.map_or(ClassChoice::Predicted, |at: usize| named(&state, &images[at]));
+        assert_eq!(look.1.class, class);
+        state::answer(&mut state, &look);
+    }
+    let column = state::column(&state, 0);
+    let maps = |requests: Vec<Request>| {
+        requests.into_iter().find_map(pick!(Request::Compute(job, Compute::ExplainMany(ask)) => (job, ask)))
+    };
+    let mut request =
+        maps(state.dispatch(Command::ShowSheet(images.iter().map(|image| (column, *image)).collect())));
+    let mut asked = Vec::new();
+    while let Some(look) = request {
+        asked.push((look.1.class.clone(), look.1.asked.len()));
+        request = maps(state::answer(&mut state, &look));
+    }
+    let of: Vec<ClassChoice> = images.iter().map(|image| named(&state, image)).collect();
+    assert_eq!(
+        asked,
+        [(of[0].clone(), 1), (of[1].clone(), 3), (of[4].clone(), 3)],
+        "one request for a class"
+    );
+    assert!(images.iter().all(|image| state.image_map(column, *image).is_some()));
+    let look = state::does(&mut state, Command::SetClass(of[0].clone())).expect("asked");
+    assert_eq!(look.1.class, of[0]);
+    state::answer(&mut state, &look);
+    let look = state::does(&mut state, Command::SelectImage(images[4])).expect("asked");
+    assert_eq!(look.1.class, of[0], "a chosen class stays");
 }
 
 /// A window with a dataset, evaluated with both probes, and the contact sheet in front; the second probe predicts the

@@ -108,7 +108,13 @@ impl State {
             ClassChoice::Named(name) if name.trim().is_empty() => ClassChoice::Predicted,
             class => class,
         };
-        self.select("Choose class", |selection| selection.class = class)
+        self.select("Choose class", |selection| (selection.class, selection.follows_true) = (class, false))
+    }
+
+    pub(super) fn follow_true_class(&mut self) -> Vec<Request> {
+        self.select("Choose the true class", |selection| {
+            (selection.class, selection.follows_true) = (ClassChoice::Predicted, true);
+        })
     }
 
     /// Edits the selection as an undoable step; does nothing if it stays the same.

@@ -77,11 +77,10 @@ impl ByHand {
 }
 
 impl State {
-    /// The inputs of a trace of a column on an image, without attributions and masks.
-    pub(super) fn key_of(&self, column: ColumnId, image: ImageId) -> Option<Key> {
+    /// The inputs of a trace of a column on an image for a class, without attributions and masks.
+    pub(super) fn key_of(&self, column: ColumnId, image: ImageId, class: ClassChoice) -> Option<Key> {
         let column = self.columns.get(&column)?;
-        let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
-        Some(Key::new(&self.library, column, image, class, settings, None))
+        Some(Key::new(&self.library, column, image, class, self.explain.without_attributions(), None))
     }
 
     /// The probe of a column with its intervention and the backbone that serves it, and where an image is; `None` if no open backbone
@@ -159,7 +158,9 @@ impl State {
             }
             return Vec::new();
         }
-        let (class, settings, masks) = (self.selection.class.clone(), self.explain, &self.masks);
+        // One class for all columns, as only then can they be compared.
+        let class = self.class_of(self.selection.image);
+        let (settings, masks) = (self.explain, &self.masks);
         let mut items = Vec::new();
         let mut any_new = false;
         let library = &self.library;

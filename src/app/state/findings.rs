@@ -213,7 +213,7 @@ impl State {
             focus: place(self.focus()),
             beside: place(self.selection.beside),
             against: place(self.selection.against),
-            class: self.selection.class.clone(),
+            class: self.class_of(self.selection.image),
             token,
             views: self.views.clone(),
             explain: self.explain,

@@ -177,8 +177,11 @@ pub struct Selection {
     /// The column on the y axis of a scatter plot; the focused one if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<ColumnId>,
-    /// The class that the evidence is for.
+    /// The class that the evidence is for; [`State::class_of`] follows true classes.
     pub class: ClassChoice,
+    /// Whether it is the true class of each image instead, where that is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follows_true: bool,
     /// The token and position the pointer is over, in every figure.
     #[serde(skip)]
     pub hover: Hover,

@@ -15,7 +15,7 @@ impl State {
     /// The image of a column, and the inputs of its curves.
     fn removal_key(&self, column: ColumnId) -> Option<(ImageId, Key)> {
         let image = self.columns.get(&column)?.image.or(self.selection.image)?;
-        Some((image, self.key_of(column, image)?))
+        Some((image, self.key_of(column, image, self.class_of(self.selection.image))?))
     }
 
     /// The removal curves of a column, if they were computed with the current inputs.
@@ -35,7 +35,7 @@ impl State {
         let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", place.short()));
         let older = self.removals.begin(job, key);
         let spec = RemovalSpec { modes, seed: self.explain.seed, ..RemovalSpec::default() };
-        let (class, draw) = (self.selection.class.clone(), self.library.draw(image));
+        let (class, draw) = (self.class_of(self.selection.image), self.library.draw(image));
         let request = RemovalRequest { subject, place, class, spec, draw };
         self.compute_instead(older, job, Compute::Removal(request))
     }

@@ -12,7 +12,9 @@ use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::regions::RegionSource;
-use crate::app::jobs::{ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request};
+use crate::app::jobs::{
+    ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request,
+};
 use crate::app::user_error::UserError;
 use crate::model::grid::Grid;
 use crate::model::trace::{Picture, Prediction, Trace};
@@ -110,7 +112,7 @@ impl State {
     /// The map of a column and an image, if it was computed with the current inputs.
     pub fn image_map(&self, column: ColumnId, image: ImageId) -> Known<'_, ImageMap> {
         let (key, map) = self.sheet.known.get(&(column, image))?;
-        (self.key_of(column, image).as_ref() == Some(key)).then_some(map.as_ref())
+        (self.sheet_key(column, image).as_ref() == Some(key)).then_some(map.as_ref())
     }
 
     /// Whether the maps of these visible columns and images must be requested: they are not those that were visible last, or
@@ -133,18 +135,19 @@ impl State {
         self.request_maps().into_iter().collect()
     }
 
-    /// Requests up to [`MAX_REQUESTED`] visible maps that are missing, unless a request is under way.
+    /// Requests up to [`MAX_REQUESTED`] visible maps of one class that are missing, unless a request is under way.
     fn request_maps(&mut self) -> Option<Request> {
         if self.sheet.requested.is_some() {
             return None;
         }
         let unknown = |place: &&MapKey| self.image_map(place.0, place.1).is_none();
         let items = self.sheet.visible.iter().filter(unknown).filter_map(|place| self.sheet_item(*place));
-        let (asked, keys): (Vec<_>, Vec<_>) = items.take(MAX_REQUESTED).unzip();
-        if asked.is_empty() {
-            return None;
-        }
-        let (class, settings) = (self.selection.class.clone(), self.explain.without_attributions());
+        let class_of = |item: &(ExplainItem, (MapKey, Key))| self.class_of(Some(item.1.0.1));
+        let mut items = items.peekable();
+        let class = class_of(items.peek()?);
+        let same = items.filter(|item| class_of(item) == class);
+        let (asked, keys): (Vec<_>, Vec<_>) = same.take(MAX_REQUESTED).unzip();
+        let settings = self.explain.without_attributions();
         let images = counted(asked.len(), "image", "images");
         let job = self.begin(JobKind::Sheet, format!("Reading {images} for the gallery"));
         self.sheet.requested = Some((job, keys));
@@ -154,10 +157,17 @@ impl State {
         ))
     }
 
+    /// The inputs of a map. The name of a true class, which may be that of several, is enough beside the image, and found in every frame.
+    fn sheet_key(&self, column: ColumnId, image: ImageId) -> Option<Key> {
+        let own = || self.library.true_class(self.library.images.get(&image)?).map(str::to_owned);
+        let own = self.selection.follows_true.then(own).flatten();
+        self.key_of(column, image, own.map_or_else(|| self.selection.class.clone(), ClassChoice::Named))
+    }
+
     /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
     fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, (MapKey, Key))> {
         let (EvalProbe { probe, backbone, change }, place) = self.reading_of(id, image)?;
-        let (key, draw) = (self.key_of(id, image)?, self.library.draw(image));
+        let (key, draw) = (self.sheet_key(id, image)?, self.library.draw(image));
         Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, ((id, image), key)))
     }
 

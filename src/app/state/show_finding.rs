@@ -24,7 +24,7 @@ impl State {
         let ids = view.map_or(Vec::new(), |view| self.columns_to_show(view, &mut parts));
         if let Some(view) = view {
             let at = |place: Option<usize>| ids.get(place?).copied();
-            selection.class = view.class.clone();
+            (selection.class, selection.follows_true) = (view.class.clone(), false);
             if !ids.is_empty() {
                 selection.reference = at(view.reference);
                 (selection.beside, selection.against) = (at(view.beside), at(view.against));

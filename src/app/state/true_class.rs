@@ -1,7 +1,8 @@
 //! The true class of an image of a dataset, and which classes of a probe are that one.
 
+use super::State;
 use super::library::{Image, Library};
-use crate::app::jobs::ProbeId;
+use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
 use crate::model::data::synsets;
 use crate::model::probe::{by_place, class_word};
 
@@ -56,5 +57,14 @@ impl Library {
             true => class_word(classes, class),
             false => classes.get(class).cloned(),
         }
+    }
+}
+
+impl State {
+    /// The class that evidence of an image is for.
+    pub fn class_of(&self, image: Option<ImageId>) -> ClassChoice {
+        let known = image.filter(|_| self.selection.follows_true).and_then(|id| self.library.images.get(&id));
+        let own = known.and_then(|image| self.library.true_class_word(image));
+        own.map_or_else(|| self.selection.class.clone(), ClassChoice::Named)
     }
 }

@@ -225,9 +225,12 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
     // The name and its choice stay on one line.
     let needed = 180.0 * room.choices + if room.named { font::width(NAMES[2], 13.5) + 16.0 } else { 8.0 };
     widgets::keep_together(ui, needed);
-    let shown = match &cx.state.selection.class {
+    let class = cx.state.class_of(cx.state.selection.image);
+    let shown = match &class {
         ClassChoice::Predicted if room.named => "predicted class",
         ClassChoice::Predicted => "Predicted class",
+        ClassChoice::Named(_) if cx.state.selection.follows_true && room.named => "true class",
+        ClassChoice::Named(_) if cx.state.selection.follows_true => "True class",
         ClassChoice::Named(name) => name,
     };
     let combo = ComboBox::from_id_salt("class")
@@ -239,28 +242,29 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
 /// The list of classes: the predicted one, the true one, and all of the open probes.
 fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.set_min_width(240.0);
-    let chosen = &cx.state.selection.class;
+    let (chosen, follows) = (&cx.state.selection.class, cx.state.selection.follows_true);
     let is_chosen = |name: &str| matches!(chosen, ClassChoice::Named(own) if same_class(own, name));
     let mut wanted = None;
-    if ui.selectable_label(*chosen == ClassChoice::Predicted, "The predicted class").clicked() {
-        wanted = Some(ClassChoice::Predicted);
+    let is_predicted = *chosen == ClassChoice::Predicted && !follows;
+    if ui.selectable_label(is_predicted, "The predicted class").clicked() {
+        wanted = Some(Command::SetClass(ClassChoice::Predicted));
     }
-    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image)) {
-        let text = format!("The true class: {own}");
-        if ui.selectable_label(is_chosen(&own), text).clicked() {
-            wanted = Some(ClassChoice::Named(own));
+    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class(image)) {
+        let own = ui.selectable_label(follows, format!("The true class: {own}"));
+        if own.on_hover_text("Of each image; where it is not known, the predicted one").clicked() {
+            wanted = Some(Command::FollowTrueClass);
         }
     }
     let classes = cx.state.library.classes();
     if !classes.is_empty() {
         widgets::class_list(ui, &classes, &mut window.class_filter, 280.0, |ui, name| {
             if ui.selectable_label(is_chosen(name), name).clicked() {
-                wanted = Some(ClassChoice::Named(name.clone()));
+                wanted = Some(Command::SetClass(ClassChoice::Named(name.clone())));
             }
         });
     }
-    if let Some(class) = wanted {
-        cx.send(Command::SetClass(class));
+    if let Some(command) = wanted {
+        cx.send(command);
         ui.close();
     }
 }

@@ -61,7 +61,7 @@ commands! {
     CloseDataset: Step, Evaluate: Aside, EvaluateRemovals: Aside, MeasureStability: Aside, RemoveTokens: Aside, CompareImages: Aside, FindSimilar: Step, SetGalleryFilter: Slide, SetOverview: Slide, OpenAny: Aside, ListFolder: Aside, SendFile: Aside,
     UseBackbone: Aside, CloseBackbone: Step, ReopenProbe: Aside, CloseProbes: Step, CloseImages: Step, SelectImage: Around,
     Star: Step, KeepFinding: Step, WriteFinding: Step, MoveFinding: Step, DeleteFinding: Step, ShowFinding: Step, Share: Aside, Step: Around, Focus: Aside, ShowProbe: Around, Compare: Step, CompareOnly: Step, Uncompare: Step, KeepColumn: Step, AddColumn: Step, RemoveColumn: Step, MoveColumn: Step, SetImage: Step, SetChange: Step, SlideChange: Slide, Pin: Step, SetBeside: Step, SetAgainst: Step,
-    Hover: Aside, SetClass: Step, SetOptions: Slide, SetShared: Step, SetDifference: Step, SetRows: Step, SetSheetView: Slide, SetExplainSettings: Step,
+    Hover: Aside, SetClass: Step, FollowTrueClass: Step, SetOptions: Slide, SetShared: Step, SetDifference: Step, SetRows: Step, SetSheetView: Slide, SetExplainSettings: Step,
     SetBackboneOptions: Slide, OpenBeside: Around, SetOwnOptions: Step, SetMasks: Step, SetDevice: Step, SetTheme: Step, SetScale: Slide, Retry: Around, Cancel: Aside,
     CancelAll: Aside, Dismiss: Aside, DismissToast: Aside, ShowThumbnails: Aside, ShowSheet: Aside, SetLibrary: Aside, SetTrainForm: Around, PlanTraining: Aside,
     StartTraining: Aside, ResumeTraining: Aside, PauseTraining: Aside, SetTrainPlace: Aside, PlanTasks: Aside, RetryTasks: Aside, EndTasks: Aside, CloseRun: Step, Arrange: Step, Undo: History,
@@ -269,11 +269,10 @@ impl Kind {
             Self::SetBeside => Command::SetBeside((!b.is_multiple_of(3)).then_some(column)),
             Self::SetAgainst => Command::SetAgainst((!b.is_multiple_of(3)).then_some(column)),
             Self::Hover => Command::Hover(Hover { token: Some(usize::from(a)), ..Hover::default() }),
-            Self::SetClass => Command::SetClass(match a % 3 {
-                0 => ClassChoice::Predicted,
-                1 => ClassChoice::Named(" ".into()),
-                _ => ClassChoice::Named((b % 3).to_string()),
-            }),
+            Self::SetClass if a.is_multiple_of(3) => Command::SetClass(ClassChoice::Predicted),
+            Self::SetClass if a % 3 == 1 => Command::SetClass(ClassChoice::Named(" ".into())),
+            Self::SetClass => Command::SetClass(ClassChoice::Named((b % 3).to_string())),
+            Self::FollowTrueClass => Command::FollowTrueClass,
             Self::SetOptions => {
                 let figure = FIGURES[usize::from(a) % FIGURES.len()].id().to_owned();
                 Command::SetOptions(figure, Options { opacity: f32::from(b) / 255.0, ..Options::default() })

@@ -131,7 +131,7 @@ actions! {
         "It needs an image of a dataset and a shown probe", find_similar).also("similar nearest neighbours retrieval"),
     PredictedClass: View.gives("Evidence for the predicted class", "Each probe for its own prediction",
         |_| Command::SetClass(ClassChoice::Predicted)).key(ctrl("E"))
-        .when("Already chosen", |state| state.selection.class != ClassChoice::Predicted).line_below(),
+        .when("Already chosen", |state| state.selection.follows_true || state.selection.class != ClassChoice::Predicted).line_below(),
     PinShown: View.gives_if("Pin or unpin the shown column", "The others show how far they are from it",
         "The shown column is not in Compare", pin_or_unpin).key(plain("P")),
     Unpin: View.gives("Unpin", "Stop comparing with a column", |_| Command::Pin(None)).key(ctrl("U"))

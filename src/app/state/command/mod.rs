@@ -137,6 +137,8 @@ pub enum Command {
     Hover(Hover),
     /// Set the class that the evidence is for.
     SetClass(ClassChoice),
+    /// Show evidence for the true class of each image.
+    FollowTrueClass,
     /// Set the options of a figure.
     SetOptions(String, Options),
     /// Set whether columns share scale limits.
@@ -287,6 +289,7 @@ impl State {
             Command::SetBeside(id) => self.select("Choose the probe beside", |s| s.beside = id),
             Command::SetAgainst(id) => self.select("Choose the probe of the y axis", |s| s.against = id),
             Command::SetClass(class) => self.set_class(class),
+            Command::FollowTrueClass => self.follow_true_class(),
             Command::Hover(hover) => {
                 self.selection.hover = hover;
                 Vec::new()
