@@ -123,12 +123,13 @@ impl RegionSet {
             self.cropped
                 .line("a region lies beyond the crop", "images have regions that lie beyond the crop"),
         ];
-        let beyond = self
-            .beyond
-            .line("an image is smaller than its marks", "images are smaller than their marks")
-            .map(|line| {
-                format!("{line}; if images were resized, scale the coordinates of all marks likewise")
-            });
+        let beyond =
+            self.beyond.line("an image is smaller than its marks", "images are smaller than their marks");
+        // Annotators slip, too: 3 of the 2889 boxes of CUB's first 50 species reach beyond their images.
+        let beyond = beyond.filter(|_| 100 * self.beyond.count > self.known());
+        let beyond = beyond.map(|line| {
+            format!("{line}; if images were resized, scale the coordinates of all marks likewise")
+        });
         // As of a list of labels above 50: where a mask has one, its greys are shares.
         let mixed =
             self.whole.line("a mask has no labels, unlike others", "masks have no labels, unlike others");
