@@ -131,9 +131,10 @@ impl ImageMapPlot {
         let (entries, key) = self.colors(theme);
         let what = format!("{} · {}", self.vectors.name(), self.similarity.name());
         let by_outcome = self.color == ColorBy::Outcome;
-        let ring = |entry: usize| (by_outcome && entry == 1).then_some(theme.ink);
-        let mark = |entry, color| ring(entry).map_or(Mark::Dot(color), |ring| Mark::Ring(color, ring));
-        let legend = key.iter().enumerate().map(|(at, (color, name))| (mark(at, *color), name.as_str()));
+        let kind = |(at, (color, _)): (usize, &(Color, String))| (*color, by_outcome && at == 1);
+        let kinds: Vec<(Color, bool)> = key.iter().enumerate().map(kind).collect();
+        let mark = |(color, in_ring)| if in_ring { Mark::Ring(color, theme.ink) } else { Mark::Dot(color) };
+        let legend = kinds.iter().zip(&key).map(|(kind, (_, name))| (mark(*kind), name.as_str()));
         let mut marks: Vec<(Mark, &str)> = legend.collect();
         marks.push((Mark::None, &what));
         let below = legend::above(&mut scene, theme, size, &marks);
@@ -144,20 +145,12 @@ impl ImageMapPlot {
         let mut frame = fit(with_equal_units([x, y], fit([x, y]).area));
         [frame.x.scale, frame.y.scale] = with_equal_units([x, y], frame.area);
         frame.grid(&mut scene, theme);
-        let (radius, alpha) = dataset::dot_style(points.len());
-        let at = |image: usize| points[image].map(|[x, y]| frame.at(f64::from(x), f64::from(y)));
-        // Later entries of the legend are drawn on top: wrong predictions are rarer than right ones, and looked for more often.
-        for (entry, (color, _)) in key.iter().enumerate() {
-            for image in (0..points.len()).filter(|image| entries[*image] == entry) {
-                if let Some(center) = at(image) {
-                    let ring = ring(entry).map(|ring| ring.alpha(alpha));
-                    dataset::image_dot(&mut scene, (center, radius), color.alpha(alpha), ring, image);
-                }
-            }
-        }
-        if let Some(center) = self.selected.filter(|image| *image < points.len()).and_then(at) {
-            dataset::mark_selected(&mut scene, theme, center);
-        }
+        let dot = |(entry, point): (usize, &Option<[f32; 2]>)| {
+            point.map(|[x, y]| (entry, frame.at(f64::from(x), f64::from(y))))
+        };
+        let dots: Vec<_> = entries.into_iter().zip(points).map(dot).collect();
+        // Wrong predictions on top: they are rarer than right ones, and looked for more often.
+        dataset::image_dots(&mut scene, theme, &kinds, &dots, self.selected);
         frame.axes(&mut scene, theme);
         Ok(scene)
     }

@@ -167,28 +167,30 @@ pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
     if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }
 }
 
-/// Radius in points and opacity of the dots of a plot of `count` images: small and faint if there are many.
-pub(super) fn dot_style(count: usize) -> (f32, f32) {
-    let root = (count as f32).sqrt();
-    ((26.0 / root).clamp(0.9, 1.9), (60.0 / root).clamp(0.35, 0.85))
-}
-
-/// Draws the dot of an image, in a ring where one is given: that is seen in grey, too.
-pub(super) fn image_dot(
+/// Draws the dots of images, each of one of the `kinds` and at its place: small and faint if there are many, later kinds over
+/// earlier ones. A kind is a colour, and whether its dots are in a ring, which is seen in grey too. Marks the selected image.
+pub(super) fn image_dots(
     scene: &mut Scene,
-    (center, radius): (Point, f32),
-    color: Color,
-    ring: Option<Color>,
-    image: usize,
+    theme: &Theme,
+    kinds: &[(Color, bool)],
+    images: &[Option<(usize, Point)>],
+    selected: Option<usize>,
 ) {
-    let stroke = ring.map(|ring| Stroke::new(0.35 * radius, ring));
-    scene.add(Shape::Circle { center, radius, fill: Some(color), stroke }, Some(Identity::Item(image)));
-}
-
-/// Marks the dot of the selected image.
-pub(super) fn mark_selected(scene: &mut Scene, theme: &Theme, center: Point) {
-    let stroke = Some(Stroke::new(1.2, theme.ink));
-    scene.add(Shape::Circle { center, radius: 4.0, fill: None, stroke }, None);
+    let root = (images.len() as f32).sqrt();
+    let (radius, alpha) = ((26.0 / root).clamp(0.9, 1.9), (60.0 / root).clamp(0.35, 0.85));
+    for (kind, (color, in_ring)) in kinds.iter().enumerate() {
+        let stroke = in_ring.then(|| Stroke::new(0.35 * radius, theme.ink.alpha(alpha)));
+        for (image, dot) in images.iter().enumerate() {
+            if let Some((_, center)) = dot.filter(|(own, _)| *own == kind) {
+                let fill = Some(color.alpha(alpha));
+                scene.add(Shape::Circle { center, radius, fill, stroke }, Some(Identity::Item(image)));
+            }
+        }
+    }
+    if let Some((_, center)) = selected.and_then(|image| *images.get(image)?) {
+        let stroke = Some(Stroke::new(1.2, theme.ink));
+        scene.add(Shape::Circle { center, radius: 4.0, fill: None, stroke }, None);
+    }
 }
 
 /// The images of an evaluation, with their true and predicted classes.

@@ -2,7 +2,7 @@
 //! whether that of the x axis is right. Bands behind the dots show the null of a single image (5th to 95th percentile), for
 //! measures that have one, and a line where one measure of two probes is equal.
 
-use super::{Control, Overview, dot_style, image_dot, image_table, label, mark_selected, measure};
+use super::{Control, Overview, image_dots, image_table, label, measure};
 use crate::model::explain::evaluation::{Evaluation, spearman};
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
@@ -106,23 +106,14 @@ impl Overview for Scatter {
         if let Some((from, to)) = shared {
             scene.line(vec![frame.at(from, from), frame.at(to, to)], equal);
         }
-        let (radius, alpha) = dot_style(plot.evaluation.len());
-        // Wrong predictions on top: they are rarer than right ones, and looked for more often.
-        for is_right in [true, false] {
-            let (color, ring) = if is_right { (right, None) } else { (wrong, Some(theme.ink.alpha(alpha))) };
-            for (image, (a, b)) in x.0.iter().zip(y.0).enumerate() {
-                if a.is_finite() && b.is_finite() && plot.evaluation.right(image) == Some(is_right) {
-                    let center = frame.at(f64::from(*a), f64::from(*b));
-                    image_dot(&mut scene, (center, radius), color.alpha(alpha), ring, image);
-                }
-            }
-        }
-        if let Some(image) = plot.selected {
+        let dot = |image: usize| {
             let at = |values: &[f32]| values.get(image).copied().filter(|v| v.is_finite()).map(f64::from);
-            if let (Some(a), Some(b)) = (at(x.0), at(y.0)) {
-                mark_selected(&mut scene, theme, frame.at(a, b));
-            }
-        }
+            let is_right = plot.evaluation.right(image)?;
+            Some((usize::from(!is_right), frame.at(at(x.0)?, at(y.0)?)))
+        };
+        let dots: Vec<_> = (0..plot.evaluation.len()).map(dot).collect();
+        // Wrong predictions on top: they are rarer than right ones, and looked for more often.
+        image_dots(&mut scene, theme, &[(right, false), (wrong, true)], &dots, plot.selected);
         frame.axes(&mut scene, theme);
         Ok(scene)
     }
