@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::app::devtools::microbench::backbone::Vit;
-use crate::app::devtools::microbench::{self, GROUPS, NamePatterns, Setup, Sizes, Stopped};
+use crate::app::devtools::microbench::{self, GROUPS, Setup, Sizes, Stopped};
 use crate::app::devtools::prelude::*;
 use crate::app::format;
 use crate::app::jobs::train::{BATCHES, COUNTS, heads};
@@ -70,7 +70,6 @@ impl Machine {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let sizes = self.sizes()?;
-        let wanted = NamePatterns(self.only.clone());
         let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
         let fits_none = |only: &&String| !names.iter().any(|name| format::matches_pattern(name, only));
         if let Some(only) = self.only.iter().find(fits_none) {
@@ -78,10 +77,10 @@ impl Machine {
         }
         let choice = device::choose(&self.device)?;
         let found = &choice.found;
-        let setup = Setup { sizes: &sizes, device: &choice.device, wanted: &wanted };
+        let setup = Setup { sizes: &sizes, device: &choice.device, wanted: &self.only };
         let mut display = Display::new();
-        let measured = setup.run(&found.name, &mut |turn| {
-            display.turn(turn.work, turn.done, turn.total);
+        let measured = setup.run(&found.name, &mut |work, done, total| {
+            display.turn(work, done, total);
             interrupt::flow()
         });
         display.clear();

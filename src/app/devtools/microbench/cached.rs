@@ -53,7 +53,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         Event::Epoch { .. } => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    let wanted: Vec<_> = variants.iter().filter(|head| setup.wanted.holds(&name(head))).collect();
+    let wanted: Vec<_> = variants.iter().filter(|head| setup.wants(&name(head))).collect();
     let mut works = Vec::new();
     for head in &wanted {
         let mut trainers = [heads::trainer(head, setup.sizes.dims(), device)?];

@@ -92,7 +92,7 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
 fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let step = Step::new(setup, setup.sizes.images, setup.sizes.dims());
     let heads = &setup.sizes.heads;
-    let wants = |head: &Variant, what| setup.wanted.holds(&name(head, what));
+    let wants = |head: &Variant, what| setup.wants(&name(head, what));
     let mut measured = Measured::new();
 
     // Memory first: what the timed workloads leave behind in the allocator would count.
@@ -119,7 +119,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         .zip(alone.chunks_mut(1))
         .map(|(head, own)| Work::new(name(head, "step"), move || step.run(own, &head.name)));
     let mut works: Vec<Work> = works.collect();
-    if [JOINT, JOINT_RATE].iter().any(|name| setup.wanted.holds(name)) {
+    if [JOINT, JOINT_RATE].iter().any(|name| setup.wants(name)) {
         let mut together = step.trainers(heads)?;
         works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));
     }

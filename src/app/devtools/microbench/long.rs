@@ -35,7 +35,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
 }
 
 fn wanted(setup: &Setup) -> Vec<usize> {
-    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| setup.wanted.holds(name));
+    let wanted = |n: &usize| [step_name(*n), memory_name(*n)].iter().any(|name| setup.wants(name));
     lengths(setup.sizes).into_iter().filter(wanted).collect()
 }
 

@@ -53,8 +53,8 @@ fn names(sizes: &Sizes) -> Vec<String> {
 }
 
 fn check(setup: &Setup) -> anyhow::Result<()> {
-    let usual = [WARM, FIRST].iter().any(|name| setup.wanted.holds(name)).then(|| setup.sizes.grid.len());
-    let lengths = long::lengths(setup.sizes).into_iter().filter(|n| setup.wanted.holds(&length_name(*n)));
+    let usual = [WARM, FIRST].iter().any(|name| setup.wants(name)).then(|| setup.sizes.grid.len());
+    let lengths = long::lengths(setup.sizes).into_iter().filter(|n| setup.wants(&length_name(*n)));
     let longest = lengths.chain(usual).max().unwrap_or(0);
     check_memory(setup.sizes.bytes(1, longest), "--tokens, --longest, --width and --classes")
 }
@@ -97,18 +97,18 @@ fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> 
 fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let rounds = setup.sizes.rounds;
-    if [WARM, FIRST].iter().any(|name| setup.wanted.holds(name)) {
+    if [WARM, FIRST].iter().any(|name| setup.wants(name)) {
         let dims = setup.sizes.dims();
         let probes = PROBES.iter().map(|head| probe(head, dims, setup)).collect::<Result<Vec<_>, _>>()?;
         let (tokens, nulls) = (tokens(dims), NullBands::new(DRAWS, 0));
         let mut works = Vec::new();
-        if setup.wanted.holds(FIRST) {
+        if setup.wants(FIRST) {
             works.push(Work::new(FIRST, || {
                 let copies = probes.clone(); // a clone has no cached kernels
                 explain_all(&copies, &tokens, Some(&NullBands::new(DRAWS, 0))).map(drop)
             }));
         }
-        if setup.wanted.holds(WARM) {
+        if setup.wants(WARM) {
             let mut tokens = tokens.clone();
             let (probes, nulls) = (&probes, &nulls);
             works.push(Work::new(WARM, move || {
@@ -119,7 +119,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         let seconds = median_seconds(&mut works, rounds, on_turn)?;
         measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));
     }
-    for n in long::lengths(setup.sizes).into_iter().filter(|&n| setup.wanted.holds(&length_name(n))) {
+    for n in long::lengths(setup.sizes).into_iter().filter(|&n| setup.wants(&length_name(n))) {
         let dims = Dims { grid: grid_of(n), ..setup.sizes.dims() };
         let (probes, tokens) = ([probe("sinkhorn", dims, setup)?], tokens(dims));
         let run = || explain_all(&probes, &tokens, None).map(drop);

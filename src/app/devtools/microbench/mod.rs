@@ -96,34 +96,16 @@ fn unwritable() -> String {
     format!("benchmark files cannot be written to the temporary folder {folder}; choose another with TMPDIR")
 }
 
-/// Progress after one run of a work.
-pub struct Turn<'a> {
-    /// Name of the work that ran.
-    pub work: &'a str,
-    /// Runs of its group that are done.
-    pub done: usize,
-    /// Runs of its group.
-    pub total: usize,
-}
-
-/// Called after every run; a `Break` stops the measurement with [`Stopped`].
-pub type OnTurn<'a> = &'a mut dyn FnMut(Turn) -> ControlFlow<()>;
-
-/// Patterns of the names of wanted figures, in which a `*` stands for any text, slashes too. Without patterns all are wanted.
-pub struct NamePatterns(pub Vec<String>);
-
-impl NamePatterns {
-    /// Whether a pattern fits `name`.
-    pub fn holds(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|pattern| format::matches_pattern(name, pattern))
-    }
-}
+/// Called after every run, with the name of the work that ran, and the runs of its group that are done and of how many; a `Break` stops
+/// the measurement with [`Stopped`].
+pub type OnTurn<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 
 /// Everything a measurement needs.
 pub struct Setup<'a> {
     pub sizes: &'a Sizes,
     pub device: &'a Device,
-    pub wanted: &'a NamePatterns,
+    /// Patterns of the names of wanted figures, in which a `*` stands for any text, slashes too. Without patterns all are wanted.
+    pub wanted: &'a [String],
 }
 
 /// Measured figures: name, value, unit.
@@ -147,16 +129,21 @@ impl Setup<'_> {
     /// Measures every wanted figure; `device` is the device's name.
     pub fn run(&self, device: &str, on_turn: OnTurn) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
-        let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wanted.holds(name));
+        let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wants(name));
         let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
         groups.iter().try_for_each(|group| (group.check)(self))?;
         for group in groups {
             let measured = (group.measure)(self, on_turn)?;
-            let own = measured.into_iter().filter(|(name, ..)| self.wanted.holds(name));
+            let own = measured.into_iter().filter(|(name, ..)| self.wants(name));
             let figure = |(name, value, unit)| Figure { name, device: device.to_owned(), value, unit };
             figures.extend(own.map(figure));
         }
         Ok(figures)
+    }
+
+    /// Whether the figure `name` is wanted.
+    fn wants(&self, name: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|pattern| format::matches_pattern(name, pattern))
     }
 
     fn wait(&self, work: &str) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{OnTurn, Stopped, Turn};
+use super::{OnTurn, Stopped};
 use crate::model::stats::quantiles;
 
 /// A named piece of work that is timed.
@@ -32,7 +32,7 @@ pub fn median_seconds(works: &mut [Work], rounds: usize, on_turn: OnTurn) -> any
                 seconds.push(begun.elapsed().as_secs_f64());
             }
             done += 1;
-            if on_turn(Turn { work: &work.name, done, total }).is_break() {
+            if on_turn(&work.name, done, total).is_break() {
                 return Err(Stopped.into());
             }
         }
@@ -57,9 +57,9 @@ mod tests {
             })
         };
         let mut works = [work("a"), work("b")];
-        let medians = median_seconds(&mut works, 2, &mut |_| ControlFlow::Continue(())).unwrap();
+        let medians = median_seconds(&mut works, 2, &mut |_, _, _| ControlFlow::Continue(())).unwrap();
         assert_eq!((order.borrow().as_str(), medians.len()), ("ababab", 2));
-        let stopped = median_seconds(&mut works, 2, &mut |turn| match turn.done {
+        let stopped = median_seconds(&mut works, 2, &mut |_, done, _| match done {
             1 => ControlFlow::Continue(()),
             _ => ControlFlow::Break(()),
         });
