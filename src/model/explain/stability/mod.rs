@@ -151,7 +151,7 @@ impl Measurement<'_> {
 
 /// Whether two probes differ only in their seed: the same head, settings, backbone, classes and
 /// training, apart from the results of training.
-pub fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
+fn differ_in_seed(one: &Meta, other: &Meta) -> bool {
     let recipe = |meta: &Meta| {
         let mut training = meta.training.clone()?;
         let seed = training.get("seed")?.clone();

@@ -11,7 +11,7 @@ use crate::app::jobs::{JobError, Reporter, Unit};
 use crate::model::data::Dataset;
 use crate::model::explain::evaluation::stability::{Taus, taus};
 use crate::model::explain::stability::perturb::kinds;
-use crate::model::explain::stability::{Measurement, OrderError, differ_in_seed};
+use crate::model::explain::stability::{Measurement, OrderError};
 use crate::model::probe::Probe;
 use crate::model::reading::{Intervention, Reading};
 use crate::model::tokens::Tokens;
@@ -32,13 +32,6 @@ pub(super) fn measure(
     let (kinds, mut found) = (kinds(seed), vec![Vec::with_capacity(images.len()); files.len()]);
     let loaded = files.iter().map(|file| Ok((file.name(), file.load()?.0)));
     let probes = loaded.collect::<anyhow::Result<Vec<(String, Probe)>>>()?;
-    let peers: Vec<Vec<usize>> = probes
-        .iter()
-        .map(|(_, own)| {
-            let differs = |at: &usize| differ_in_seed(&own.meta, &probes[*at].1.meta);
-            (0..probes.len()).filter(differs).collect()
-        })
-        .collect();
     reporter.begin(0);
     for (at, &(sample, image_seed)) in images.iter().enumerate() {
         reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Items);
@@ -56,15 +49,14 @@ pub(super) fn measure(
         for batch in pixels.chunks(BATCH) {
             tokens.extend(reader.forward(batch)?);
         }
-        let taus_of = |(at, (name, probe)): (usize, &(String, Probe))| {
-            let peer = |at: &usize| (probes[*at].0.clone(), &probes[*at].1);
+        let taus_of = |(name, probe): &(String, Probe)| {
             let measurement = Measurement {
                 image: String::new(),
                 name: name.clone(),
                 probe,
                 reading: Reading { change: change.clone(), ..Reading::default() },
                 image_seed,
-                peers: peers[at].iter().map(peer).collect(),
+                peers: probes.iter().map(|(name, peer)| (name.clone(), peer)).collect(),
             };
             match measurement.take(&tokens, &kinds) {
                 Ok(stability) => Ok(Some(taus(&stability))),
@@ -72,7 +64,7 @@ pub(super) fn measure(
                 Err(error) => Err(JobError::from(error)),
             }
         };
-        let taus = probes.par_iter().enumerate().map(taus_of).collect::<Result<Vec<_>, _>>()?;
+        let taus = probes.par_iter().map(taus_of).collect::<Result<Vec<_>, _>>()?;
         found.iter_mut().zip(taus).for_each(|(own, taus)| own.push(taus));
     }
     let is_read = images.iter().any(|(sample, _)| sample.is_some());
