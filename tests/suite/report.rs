@@ -480,6 +480,7 @@ fn evaluate(run: &Run) {
         seed,
         which: "best".to_owned(),
         file: Some(sha256::of_bytes(head.as_bytes())),
+        image_files: None,
         draws: Some(0),
         metrics: Metrics {
             images: IMAGES,
@@ -1243,8 +1244,10 @@ fn evaluations_of_another_day_are_kept() {
     let regions = |metrics: &Metrics| (metrics.masks, metrics.localization, metrics.regions.clone());
     let before = &source.evaluations.as_ref().unwrap().probes[0].metrics;
     assert_eq!(regions(&all.probes[0].metrics), regions(before));
-    // Ablations of another file, or with other draws, are not merged.
+    // Ablations of another file, of other images, or with other draws, are not merged.
+    all.probes[0].image_files = Some("images".into());
     for other in [
+        ProbeMetrics { image_files: Some("others".into()), ..all.probes[0].clone() },
         ProbeMetrics { file: Some(sha256::of_bytes(b"trained on")), ..all.probes[0].clone() },
         ProbeMetrics { draws: Some(7), ..all.probes[0].clone() },
     ] {
@@ -1319,6 +1322,7 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
         seed: 0,
         which: "best".to_owned(),
         file: Some(sha256::of_bytes(head.as_bytes())),
+        image_files: None,
         draws: Some(0),
         metrics: Metrics { diagnostics: measured(0.0), ..Metrics::default() },
     };

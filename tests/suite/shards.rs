@@ -256,6 +256,26 @@ fn an_image_rewritten_with_the_same_size_and_time_is_named() {
 }
 
 #[test]
+fn results_on_images_that_have_changed_are_not_added_to() {
+    let desk = Desk::new(24, 12);
+    done(&mut desk.train("run", 1, &["--seeds", "1"]));
+    done(&mut desk.eval("run", &["--ablations"]));
+    let kept = || fs::read(desk.path("run/evaluation.json")).expect("results");
+    let before = kept();
+    let image = &entries(&entries(&desk.data().join("val"))[0])[0];
+    let bytes = fs::read(image).expect("an image");
+    fs::write(image, [&bytes[..], &[0]].concat()).expect("written");
+    let words = ["on images that have changed since", "move its evaluation.json away"];
+    assert_ends(&mut desk.eval("run", &["--keep-last", "1"]), 1, &words);
+    assert!(kept() == before);
+    // Touched alone, they are what they were.
+    fs::write(image, bytes).expect("written");
+    done(&mut desk.eval("run", &["--keep-last", "1"]));
+    let kept = String::from_utf8(kept()).expect("text");
+    assert!(kept.contains("\"scrambled\"") && kept.contains("\"last\""), "{kept}");
+}
+
+#[test]
 fn a_touched_image_does_not_end_a_run_whose_images_are_what_they_were() {
     let desk = Desk::new(36, 12);
     done(&mut desk.train("run", 2, &["--seeds", "1"]));

@@ -37,6 +37,9 @@ pub struct ProbeMetrics {
     /// SHA-256 of the probe file: a resumed training writes another one. Absent in files of earlier versions.
     #[serde(default)]
     pub file: Option<String>,
+    /// SHA-256 of the digests of the images' files. Absent if one is not known, and in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_files: Option<String>,
     /// Seed of random draws.
     #[serde(default)]
     pub draws: Option<u64>,
@@ -54,12 +57,18 @@ impl ProbeMetrics {
         now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
     }
 
+    /// Whether it is known to be of other images than those of these files.
+    pub fn has_other_images(&self, files: &str) -> bool {
+        self.image_files.as_deref().is_some_and(|own| own != files)
+    }
+
     /// Keeps what an `old` evaluation of the same probe measured and this one did not, where both are of the same file,
-    /// draws and number of images.
+    /// draws and images.
     fn keep_from(&mut self, old: Self) {
+        let has_others = old.image_files.as_deref().is_some_and(|files| self.has_other_images(files));
         let (new, older) = (&mut self.metrics, old.metrics);
         let same = (&self.file, self.draws, new.images) == (&old.file, old.draws, older.images);
-        if !same || self.file.is_none() {
+        if !same || self.file.is_none() || has_others {
             return;
         }
         if new.ablations.is_empty() {

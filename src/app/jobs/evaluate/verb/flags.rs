@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use burn::tensor::Device;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,9 @@ use crate::app::jobs::extract::{ExtractOptions, TokenSettings};
 use crate::app::jobs::flag_overrides::FlagOverrides;
 use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::part::Part;
+use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::jobs::train::TrainSettings;
-use crate::app::jobs::{Reporter, fetch, run_metrics};
+use crate::app::jobs::{Reporter, fetch};
 use crate::app::user_error::Usage;
 use crate::app::value_parser::whole_number;
 use crate::model::annotations::Annotations;
@@ -149,13 +151,8 @@ impl EvalFlags {
     fn check_seed(&self) -> Result<(), Usage> {
         let run = self.run.as_ref().filter(|_| self.reading.is_none()).and_then(|run| Run::open(run).ok());
         let Some(run) = run else { return Ok(()) };
-        let stored = run_metrics::read(&run).map_err(|error| Usage(error.to_string()))?;
-        let mut stored = stored.unwrap_or_default();
-        stored.drop_stale(&run); // of probes that were trained again, nothing is kept
-        let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        let own =
-            stored.probes.iter().filter(|probe| probe.which == which.name() && probe.metrics.has_requested());
-        match own.filter_map(|probe| probe.draws).find(|seed| *seed != self.seed) {
+        let stored = self.requested(&run)?;
+        match stored.iter().filter_map(|probe| probe.draws).find(|seed| *seed != self.seed) {
             None => Ok(()),
             Some(other) => Err(Usage(format!(
                 "--seed {}: would replace what the run holds of --ablations, --causal, --keep-last or --stability with \
@@ -164,6 +161,29 @@ impl EvalFlags {
                 run_metrics::FILE
             ))),
         }
+    }
+
+    /// Refuses images with other files than those of such results: with them, one table would be of both.
+    pub(super) fn check_images(&self, run: &Run, files: &str) -> anyhow::Result<()> {
+        if self.requested(run)?.iter().any(|probe| probe.has_other_images(files)) {
+            bail!(
+                "{}: it holds results of --ablations, --causal, --keep-last or --stability on images that have changed since; \
+                 restore the images, or move its {} away first",
+                run.folder().display(),
+                run_metrics::FILE
+            );
+        }
+        Ok(())
+    }
+
+    /// What the run holds of such results of the probes that are evaluated.
+    fn requested(&self, run: &Run) -> Result<Vec<ProbeMetrics>, Usage> {
+        let stored = run_metrics::read(run).map_err(|error| Usage(error.to_string()))?;
+        let mut stored = stored.unwrap_or_default();
+        stored.drop_stale(run); // of probes that were trained again, nothing is kept
+        let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
+        stored.probes.retain(|probe| probe.which == which.name() && probe.metrics.has_requested());
+        Ok(stored.probes)
     }
 
     /// Refuses a reading that images of `n` tokens do not have.

@@ -46,6 +46,7 @@ use crate::model::explain::evaluation::vectors::vector_bytes;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
 use crate::model::grid::Grid;
+use crate::model::io::sha256;
 use crate::model::train::Labelled;
 
 /// The note where nothing can be kept.
@@ -136,10 +137,17 @@ impl Eval<'_> {
         let read = |(image, &at): (usize, &usize)| (own.contains(&image) && cache.readable(at)).then_some(at);
         let own_samples: Vec<Option<usize>> = samples.iter().enumerate().map(read).collect();
         let regions = self.regions(engine, (dataset, &own_samples), options, cache.grid(), reporter)?;
-        let (home, image_digests) = match flags.part.is_some() || flags.join.is_some() {
-            true => (flags.home()?, image_digests(&plan.root, plan.source(), plan.images)),
-            false => (PathBuf::new(), Vec::new()),
+        let is_cut = flags.part.is_some() || flags.join.is_some();
+        let home = if is_cut { flags.home()? } else { PathBuf::new() };
+        let image_digests = match is_cut || run.is_some() {
+            true => image_digests(&plan.root, plan.source(), plan.images),
+            false => Vec::new(),
         };
+        let known = samples.iter().map(|&at| image_digests.get(at)?.as_deref()).collect::<Option<String>>();
+        let image_files = known.map(|digests| sha256::of_bytes(digests.as_bytes()));
+        if let (Some(run), Some(files), true) = (run, &image_files, flags.reading.is_none()) {
+            flags.check_images(run, files)?;
+        }
         let inputs = Inputs {
             flags,
             setup: &setup,
@@ -165,7 +173,7 @@ impl Eval<'_> {
             }
             taus => taus?,
         };
-        let mut results = RunResults::new(run.as_ref().filter(|_| flags.reading.is_none()));
+        let mut results = RunResults::new(run.as_ref().filter(|_| flags.reading.is_none()), image_files);
         let (complete, partial) = self.evaluate_all(engine, &inputs, taus, &mut results, reporter)?;
         let end = reporter.cancel().check();
         match flags.part {

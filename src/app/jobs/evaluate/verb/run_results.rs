@@ -18,6 +18,8 @@ const STORE_SHARE: u32 = 10;
 pub(super) struct RunResults<'a> {
     /// Without a run, nothing is stored.
     run: Option<&'a Run>,
+    /// Identifies the files of the evaluated images, if they are known.
+    image_files: Option<String>,
     /// What is not stored yet.
     unstored: RunMetrics,
     /// When results were stored last.
@@ -27,8 +29,14 @@ pub(super) struct RunResults<'a> {
 }
 
 impl<'a> RunResults<'a> {
-    pub fn new(run: Option<&'a Run>) -> Self {
-        Self { run, unstored: RunMetrics::default(), stored: Instant::now(), took: Duration::ZERO }
+    pub fn new(run: Option<&'a Run>, image_files: Option<String>) -> Self {
+        Self {
+            run,
+            image_files,
+            unstored: RunMetrics::default(),
+            stored: Instant::now(),
+            took: Duration::ZERO,
+        }
     }
 
     /// Adds the results of a probe, whose random draws were seeded with `draws`; those of a probe of no run are not kept.
@@ -36,8 +44,8 @@ impl<'a> RunResults<'a> {
         let EvaluatedProbe { file, sha256, metrics } = answer;
         let Some((head, seed, which)) = file.of.clone() else { return Ok(()) };
         let (which, metrics) = (which.name().to_owned(), metrics.clone());
-        let probe =
-            ProbeMetrics { head, seed, which, file: Some(sha256.clone()), draws: Some(draws), metrics };
+        let (file, image_files) = (Some(sha256.clone()), self.image_files.clone());
+        let probe = ProbeMetrics { head, seed, which, file, image_files, draws: Some(draws), metrics };
         self.unstored.probes.push(probe);
         if is_due(self.stored.elapsed(), self.took) {
             self.store()?;
