@@ -82,29 +82,25 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Flags {
-        #[command(flatten)]
-        sweep: Sweep,
-    }
+    use crate::app::cli::{Cli, Verb};
 
     #[test]
     fn the_head_of_a_sweep_stays_the_same_as_words() {
-        let given = ["--head=softsort", "--grid=temperature=0.1,1.0", "--with=gap", "--config=state_dim=4"];
-        let sweep = |words: &[String]| {
-            let words = [SWEEP.to_owned()]
-                .iter()
-                .chain(words)
-                .chain(&["--out=run".to_owned()])
-                .cloned()
-                .collect::<Vec<_>>();
-            Flags::try_parse_from(words).map_err(|error| error.to_string()).unwrap().sweep
+        let sweep = |words: &[&str]| {
+            let place = ["--backbone=b", "--data=d", "--out=run"];
+            let words = [&["ssmprobe", SWEEP][..], words, &place].concat();
+            match Cli::try_parse_from(words).map_err(|error| error.to_string()).unwrap().verb {
+                Some(Verb::Sweep(sweep)) => sweep,
+                _ => panic!("another verb"),
+            }
         };
-        let typed = sweep(&given.map(str::to_owned));
+        let typed =
+            sweep(&["--head=softsort", "--grid=temperature=0.1,1.0", "--with=gap", "--config=state_dim=4"]);
         let heads = typed.heads().unwrap();
         let names: Vec<&str> = heads.iter().map(|head| head.name.as_str()).collect();
         assert_eq!(names, ["gap", "softsort[temperature=0.1]", "softsort[temperature=1.0]"]);
-        assert_eq!(sweep(&typed.words()[1..]).heads().unwrap(), heads);
+        let words = typed.words();
+        let again: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+        assert_eq!(sweep(&again).heads().unwrap(), heads);
     }
 }
