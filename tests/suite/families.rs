@@ -5,10 +5,10 @@ use std::path::Path;
 use burn::tensor::Device;
 use safetensors::SafeTensors;
 use safetensors::tensor::{TensorView, serialize_to_file};
-use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::backbone::config::{Activation, Config};
-use ssmprobe::model::backbone::preprocess::{Preprocessor, Size};
+use ssmprobe::model::backbone::preprocess::{self, Preprocessor, Size};
 use ssmprobe::model::backbone::rotary::Rotary;
+use ssmprobe::model::backbone::{Backbone, FAMILIES};
 
 use super::backbones::{TOLERANCE, difference, fixtures, flat, image, read};
 use super::images::photo;
@@ -26,7 +26,6 @@ fn a_vision_model_is_found_in_the_config_of_both() {
         config(r#"{"model_type": "siglip", "vision_config": {"model_type": "siglip_vision_model"}}"#);
     assert_eq!((siglip.width, siglip.grid().len(), siglip.prefix_tokens()), (768, 196, 0));
     assert_eq!((siglip.activation, siglip.epsilon, siglip.final_norm), (Activation::GeluTanh, 1e-6, true));
-    assert_eq!(config(r#"{"model_type": "siglip_vision_model"}"#).width, 768);
     let clip = config(r#"{"model_type": "clip", "hidden_size": 5, "vision_config_dict": null}"#);
     assert_eq!((clip.width, clip.grid().len(), clip.prefix_tokens()), (768, 49, 1));
     assert_eq!((clip.activation, clip.epsilon, clip.final_norm), (Activation::QuickGelu, 1e-5, false));
@@ -36,6 +35,43 @@ fn a_vision_model_is_found_in_the_config_of_both() {
             "vision_config": {"hidden_size": 24, "patch_size": 14}}"#,
     );
     assert_eq!((twice.width, twice.heads, twice.patch), (1024, 16, [32, 32]));
+}
+
+/// As transformers 5.24 has it: `ViTConfig()` and its like.
+#[test]
+fn what_a_config_leaves_out_is_as_in_transformers() {
+    use Activation::{Gelu, GeluTanh, QuickGelu};
+    let all = [
+        ("vit", [768, 12, 3072, 16], Gelu, 1e-12, 1, true),
+        ("vit_mae", [768, 12, 3072, 16], Gelu, 1e-12, 1, true),
+        ("vit_msn", [768, 12, 3072, 16], Gelu, 1e-6, 1, true),
+        ("deit", [768, 12, 3072, 16], Gelu, 1e-12, 2, true),
+        ("ijepa", [768, 12, 3072, 16], Gelu, 1e-12, 0, true),
+        ("beit", [768, 12, 3072, 16], Gelu, 1e-12, 1, false),
+        ("data2vec-vision", [768, 12, 3072, 16], Gelu, 1e-12, 1, false),
+        ("dinov2", [768, 12, 3072, 14], Gelu, 1e-6, 1, true),
+        ("dinov2_with_registers", [768, 12, 3072, 16], Gelu, 1e-6, 5, true),
+        ("dinov3_vit", [384, 6, 1536, 16], Gelu, 1e-5, 1, true),
+        ("siglip_vision_model", [768, 12, 3072, 16], GeluTanh, 1e-6, 0, true),
+        ("clip_vision_model", [768, 12, 3072, 32], QuickGelu, 1e-5, 1, false),
+    ];
+    for (name, sizes, activation, epsilon, prefix, final_norm) in all {
+        let own = config(&format!(r#"{{"model_type": "{name}"}}"#));
+        let found = [own.width, own.heads, own.mlp_dim, own.patch[0]];
+        assert_eq!((found, own.layers, own.image), (sizes, 12, [224; 2]), "{name}");
+        let rest = (own.activation, own.epsilon, own.prefix_tokens(), own.final_norm);
+        assert_eq!(rest, (activation, epsilon, prefix, final_norm), "{name}");
+        let mlp = (own.gated, own.biases.mlp, own.layer_scale);
+        let scaled = ["beit", "data2vec-vision", "dinov2", "dinov2_with_registers", "dinov3_vit"];
+        assert_eq!(mlp, (false, true, scaled.contains(&name)), "{name}");
+    }
+    // The other three are in the tests beside this one.
+    assert_eq!(FAMILIES.len(), all.len() + ["siglip", "clip", "eva02"].len());
+    // Old files do not name their image processor.
+    for family in FAMILIES {
+        let old = preprocess::config::parse("old.json", b"{}", Some(family.model_type));
+        assert!(old.is_ok(), "{}: {old:?}", family.model_type);
+    }
 }
 
 #[test]
