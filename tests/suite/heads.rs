@@ -488,6 +488,8 @@ fn settings_are_written_out_and_refused_by_name() {
     assert_eq!(settings("transformer", 24).heads, Some(12));
     assert_eq!(settings("transformer", 20).heads, Some(10));
     assert_eq!((settings("coca", 20).heads, settings("v-jepa", 20).heads), (Some(5), Some(10)));
+    let usual = ["transformer", "coca", "v-jepa"].map(|id| settings(id, 768).heads);
+    assert_eq!((usual, settings("efficient", 768).queries), ([Some(12), Some(8), Some(12)], Some(32)));
     for id in ["transformer", "coca", "v-jepa"] {
         let asked = Config { heads: Some(3), ..Config::default() };
         assert_eq!(start(id, asked, 24).expect("a divisor").config().heads, Some(3), "{id}");
