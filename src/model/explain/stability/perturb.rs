@@ -137,6 +137,7 @@ impl Perturbation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::stats::mean_and_deviation;
 
     /// A picture in which the grey level of every pixel is the number of its patch.
     fn numbered(grid: Grid, side: usize) -> Picture {
@@ -165,6 +166,25 @@ mod tests {
         assert_eq!(crop.source_patches(grid), [5, 5, 6, 6, 5, 5, 6, 6, 9, 9, 10, 10]);
         let middle = crop.picture(&seen).rgb[3 * (12 * 32 + 4)];
         assert_eq!(middle, 5);
+    }
+
+    #[test]
+    fn noise_has_its_deviation_and_brightness_its_factor() {
+        let grey = |level: u8| Picture { width: 64, height: 48, rgb: vec![level; 3 * 64 * 48] };
+        for levels in [10.0, 25.0] {
+            let noisy = Perturbation::Noise { levels, seed: 3 }.picture(&grey(128));
+            let added: Vec<f64> = noisy.rgb.iter().map(|value| f64::from(*value) - 128.0).collect();
+            let (mean, deviation) = mean_and_deviation(&added);
+            let ratio = deviation.unwrap() / levels;
+            // Six standard errors of 9216 draws.
+            assert!(mean.abs() < 0.06 * levels && (0.95..1.05).contains(&ratio), "{levels}: {mean}, {ratio}");
+        }
+        let made = |change: Perturbation| change.picture(&grey(100)).rgb[0];
+        assert_eq!([0.7, 1.5, 3.0].map(|factor| made(Perturbation::Brightness(factor))), [70, 150, 255]);
+        for (name, darker) in [("Darker", true), ("Brighter", false)] {
+            let (_, changes) = kinds(0).into_iter().find(|(own, _)| own == name).unwrap();
+            assert!(changes.into_iter().all(|change| (made(change) < 100) == darker), "{name}");
+        }
     }
 
     #[test]
