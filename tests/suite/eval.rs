@@ -549,6 +549,13 @@ fn what_cannot_be_asked_is_said() {
     let (code, _, stderr) = run(eval(&scenes, &["--masks"]).arg(desk.path("run/probes")));
     assert!(code == 2 && stderr.contains("contains no masks") && !stderr.contains("tokens:"), "{stderr}");
     assert_ends(&mut eval(&scenes, &["--split", "test"]), 2, &["no test images"]);
+    for (split, more, count) in [("val", &[][..], VAL), ("train", &["--split", "train"], TRAIN)] {
+        let out = desk.path(split);
+        done(eval(&scenes, more).arg("--evaluation").arg(&out));
+        let images = column(&out.join("gap-s0-best.csv"), "image");
+        assert!(images.iter().all(|image| image.starts_with(split)), "{images:?}");
+        assert_eq!(images.len() as u64, count);
+    }
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
