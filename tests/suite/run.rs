@@ -472,6 +472,26 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     assert_ends(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")), 1, &[&one, &other]);
 }
 
+#[test]
+fn caches_are_removed_by_names_of_which_each_fits_one() {
+    let folder = TempDir::new().expect("a folder");
+    let names = ["aa", "ab", "b0"].map(|start| folder.path().join(format!("{start:0<24}")));
+    names.iter().for_each(|name| fs::create_dir(name).expect("a folder"));
+    let clear = |names: &[&str]| {
+        let mut clear = program();
+        clear.args(["cache", "clear", "--cache"]).arg(folder.path()).args(names);
+        clear
+    };
+    let refused =
+        [(&["a"][..], "2 caches begin with a; give a longer"), (&["ab", "c"], "no cache is named c;")];
+    for (asked, why) in refused {
+        assert_ends(&mut clear(asked), 2, &[why]);
+        assert_eq!(entries(folder.path()), names, "{asked:?}");
+    }
+    assert_ends(&mut clear(&["ab", "b"]), 0, &["2 caches removed"]);
+    assert_eq!(entries(folder.path()), names[..1]);
+}
+
 /// A disk that has room for one shard and no further file, in a mount of this test's own.
 #[cfg(target_os = "linux")]
 #[test]
