@@ -30,6 +30,9 @@ pub struct Series {
     /// Standard deviation over seeds of every average; empty if there is one seed.
     #[serde(default)]
     pub average_spread: Vec<f64>,
+    /// The fewest and the most seeds that a spread is over; zeros if there is none.
+    #[serde(default)]
+    pub seeds: [usize; 2],
 }
 
 impl Series {
@@ -165,9 +168,6 @@ pub const LOSS: &str = "Training loss";
 pub const ACCURACY: &str = "Accuracy (%)";
 /// The message of a run without a trained step.
 pub const NO_STEP: &str = "No training step yet";
-/// What the legend says of bands.
-const INTERVAL: &str = "Bands: 95 % interval of the mean";
-const DEVIATION: &str = "Bands: one standard deviation";
 /// Most points drawn of one curve: with more, neighbours would share a pixel.
 const MAX_POINTS: usize = 1500;
 /// Most accuracies of a series that are drawn as dots too.
@@ -187,8 +187,8 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let mut key: Vec<(Mark, &str)> =
         curves.numbered().map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str())).collect();
     let mut spreads = curves.series.iter().flat_map(|s| s.loss_spread.iter().chain(&s.accuracy_spread));
-    let meaning = if curves.interval { INTERVAL } else { DEVIATION };
-    key.extend(spreads.any(|spread| *spread > 0.0).then_some((Mark::None, meaning)));
+    let bands = bands(curves.interval, curves.series.iter().flat_map(|s| s.seeds));
+    key.extend(spreads.any(|spread| *spread > 0.0).then_some((Mark::None, &*bands)));
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (size.height - top) / if has_loss && has_accuracy { 2.0 } else { 1.0 };
     let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
@@ -201,8 +201,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
     let accuracies = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
-    let accuracies = accuracy_scale(accuracies);
-    let mut lower = panel(under, height, accuracies, STEP, ACCURACY);
+    let mut lower = panel(under, height, accuracy_scale(accuracies), STEP, ACCURACY);
     if has_loss && has_accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
     }
@@ -213,6 +212,17 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
         draw_lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
     }
     Ok(scene)
+}
+
+/// What the legend says of bands: their meaning, and over how many seeds they are; numbers below two have none.
+pub(super) fn bands(interval: bool, seeds: impl Iterator<Item = usize>) -> String {
+    let over = match extent(seeds.filter(|seeds| *seeds > 1).map(|seeds| seeds as f64)) {
+        Some((fewest, most)) if fewest < most => format!(" over {fewest} to {most} seeds"),
+        Some((seeds, _)) => format!(" over {seeds} seeds"),
+        None => String::new(),
+    };
+    let meaning = if interval { "95 % interval of the mean" } else { "one standard deviation" };
+    format!("Bands: {meaning}{over}")
 }
 
 /// The stroke of series `i`: neighbours differ in colour and in their dashes.

@@ -324,7 +324,10 @@ fn bands_of_training_curves_say_what_they_are() {
     plot.curves.series[0].accuracy_spread = vec![10.0; 4];
     for (interval, text) in [(true, "95 % interval of the mean"), (false, "one standard deviation")] {
         plot.curves.interval = interval;
-        assert!(plotted(&plot, &Theme::light()).has(&format!("Bands: {text}")));
+        for (seeds, over) in [([5, 5], "5"), ([2, 5], "2 to 5")] {
+            plot.curves.series[0].seeds = seeds;
+            assert!(plotted(&plot, &Theme::light()).has(&format!("Bands: {text} over {over} seeds")));
+        }
     }
     let table = plot.table();
     let one_seed = (0..table.rows()).map(|row| table.row(row)).find(|row| row[0] == "gap");

@@ -79,12 +79,14 @@ impl TrainHistory {
             let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
             (points, if several { spread } else { Vec::new() })
         };
-        let (loss, loss_spread) = line(self.curve(head, Measure::Loss));
-        let (accuracy, accuracy_spread) = line(self.curve(head, Measure::Test));
+        let [loss, accuracy] = [Measure::Loss, Measure::Test].map(|measure| self.curve(head, measure));
+        let seeds = || loss.seeds.iter().chain(&accuracy.seeds).copied().filter(|seeds| *seeds > 1);
+        let seeds = [seeds().min(), seeds().max()].map(Option::unwrap_or_default);
+        let ((loss, loss_spread), (accuracy, accuracy_spread)) = (line(loss), line(accuracy));
         let averaged = self.curve_of(head, Measure::Loss, |points| average(&points));
         let (average, average_spread) = line(averaged);
         let number = None;
-        Series { name, number, loss, accuracy, loss_spread, accuracy_spread, average, average_spread }
+        Series { name, number, loss, accuracy, loss_spread, accuracy_spread, average, average_spread, seeds }
     }
 }
 
@@ -128,6 +130,7 @@ mod tests {
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
         assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
         assert_eq!(gap.accuracy, [(2.0, 50.0), (4.0, 50.0)]);
+        assert_eq!(gap.seeds, [2, 2], "the second epoch, of one seed, has no band");
         assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1].is_nan());
         assert_eq!(figure.table().heads()[4], "standard_deviation");
         assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
