@@ -112,6 +112,27 @@ fn of_many_classes_both_ends_are_drawn() {
 }
 
 #[test]
+fn a_mean_beyond_the_95th_percentile_lies_on_the_axis() {
+    let mut evaluation = Evaluation::clone(&small::evaluation());
+    let mut asked = EvalSet::clone(&evaluation.asked);
+    asked.classes = vec!["auk".to_owned()];
+    asked.images = (0..40).map(|image| format!("{image}.png")).collect();
+    asked.class = vec![0; 40];
+    evaluation.asked = Arc::new(asked);
+    evaluation.predicted = vec![0; 40];
+    let outlier = |image: u8| if image == 39 { 1.0 } else { f32::from(image) / 1000.0 };
+    evaluation.measures =
+        IndexMap::from([(CONFIDENCE, vec![0.5; 40]), ("rank_coverage", (0..40).map(outlier).collect())]);
+    (evaluation.nulls, evaluation.mean_nulls) = Default::default();
+    let evaluations = [(); 2].map(|()| Arc::new(evaluation.clone()));
+    let plot = EvaluationPlot::new(find("class_diagnostics"), evaluations, Choice::default());
+    let marks = plotted(&plot, &Theme::light());
+    let axes = marks.axes(0);
+    let mean = marks.dots(marks.swatch("Mean")).into_iter().find(|dot| dot.ring.is_some()).expect("a dot");
+    assert!(near(mean.at[0], axes.x.at(0.043_525)) && mean.at[0] < axes.area.right(), "{mean:?}");
+}
+
+#[test]
 pub fn confusion() {
     for theme in looks() {
         let marks = marks("confusion", &theme);

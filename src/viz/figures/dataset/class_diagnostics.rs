@@ -87,7 +87,7 @@ impl Overview for ClassDiagnostics {
         };
         let ends = rows.iter().flat_map(|row| {
             let (low, high) = null(row).unwrap_or((row.mean, row.mean));
-            [row.quantiles[0], row.quantiles[4], low, high]
+            [row.quantiles[0], row.quantiles[4], row.mean, low, high]
         });
         let (lo, hi) = extent(ends).unwrap_or((0.0, 1.0));
         let mut key = vec![
