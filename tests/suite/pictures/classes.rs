@@ -137,7 +137,7 @@ pub fn confusion() {
     for theme in looks() {
         let marks = marks("confusion", &theme);
         let bar = marks.bar();
-        assert_eq!(bar.name, "Images of the class, %");
+        assert_eq!(bar.name, "Images of the class, % (in cells: count)");
         assert_close("ends of the bar", bar.ends(), [0.0, 100.0], 1e-3);
         let (place, raster) = marks.rasters(4, 3).remove(0);
         for (row, counts) in CONFUSION.iter().enumerate() {

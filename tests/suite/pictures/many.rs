@@ -135,6 +135,8 @@ fn names_of_many_classes_are_read_and_a_smaller_pane_scrolls() {
         let plot = plot("confusion", classes, Choice::default());
         let marks = plotted(&plot, &Theme::light());
         assert_eq!(names(&marks).len(), shown, "of {classes} classes");
+        let counted = marks.bar().name.ends_with(" (in cells: count)");
+        assert_eq!(counted, classes == 10, "the bar says what numbers are, where there are some");
         let mut heights: Vec<f32> =
             marks.words().iter().filter(|w| w.text.contains(" 0")).map(|w| w.at[1]).collect();
         heights.sort_by(f32::total_cmp);

@@ -144,21 +144,23 @@ fn name_width(cells: &Cells, names: &[String], width: f32) -> f32 {
     font::widest(drawn, pt::TICK).min(width * 0.26) + 5.0
 }
 
-/// The box of the matrix, and whether the names of rows stand beside it. Cells are square, or taller if these names need it.
-fn layout(cells: &Cells, names: &[String], size: Size) -> (Box2, bool) {
+/// The box of the matrix left of this bar, and whether the names of rows stand beside it. Cells are square, or taller if these names
+/// need it.
+fn layout(cells: &Cells, names: &[String], size: Size, bar: &Axis) -> (Box2, bool) {
     let (rows, columns) = (cells.rows as f32, cells.columns as f32);
     let beside = size.height - HEAD_PT - FOOT_PT;
     let is_named = cells.block == 1 && beside >= rows * pt::TICK * 0.85;
     let left = AXIS_PT + if is_named { name_width(cells, names, size.width) } else { 0.0 };
-    let bar = legend::bar_room(&bar().within(size.height));
-    let room = Box2::new(left, HEAD_PT, size.width - left - bar - 2.0, beside);
+    let room = Box2::new(left, HEAD_PT, size.width - left - legend::bar_room(bar) - 2.0, beside);
     let square = room.largest(columns, rows);
     let area = if is_named { Box2 { h: square.h.max(rows * ROW_PT).min(room.h), ..square } } else { square };
     (area, is_named && area.h / rows >= pt::TICK * 0.85)
 }
 
-fn bar() -> Axis {
-    Axis::new(Scale::linear(0.0, 100.0), "Images of the class, %", 5)
+/// The bar of the colours; `is_counted` is whether the cells have numbers, which are no shares.
+fn bar(is_counted: bool) -> Axis {
+    let counts = if is_counted { " (in cells: count)" } else { "" };
+    Axis::new(Scale::linear(0.0, 100.0), format!("Images of the class, %{counts}"), 5)
 }
 
 impl Overview for ConfusionMatrix {
@@ -183,7 +185,7 @@ impl Overview for ConfusionMatrix {
 
     fn legible(&self, plot: &EvaluationPlot, width: f32) -> Size {
         let cells = Cells::new(plot);
-        let across = cells.columns as f32 * CELL_PT + legend::bar_room(&bar()) + 2.0;
+        let across = cells.columns as f32 * CELL_PT + legend::bar_room(&bar(false)) + 2.0;
         let left = AXIS_PT + name_width(&cells, &plot.evaluation.asked.classes, width);
         Size { width: left + across, height: cells.rows as f32 * ROW_PT + HEAD_PT + FOOT_PT }
     }
@@ -200,7 +202,15 @@ impl Overview for ConfusionMatrix {
             return Err(Empty(no_class(&plot.choice)));
         }
         let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
-        let (area, is_named) = layout(&cells, names, size);
+        let placed = |is_counted: bool| {
+            let bar = bar(is_counted).within(size.height);
+            let (area, is_named) = layout(&cells, names, size, &bar);
+            (bar, area, is_named, area.w / columns as f32, area.h / rows as f32)
+        };
+        let has_room = |w: f32, h: f32| rows <= MAX_COUNTED && w > 12.0 && h > 7.5;
+        let counted = Some(placed(true)).filter(|(.., w, h)| has_room(*w, *h));
+        let is_counted = counted.is_some();
+        let (bar, area, is_named, w, h) = counted.unwrap_or_else(|| placed(false));
         let accuracy = title(evaluation, &cells.picked);
         // Where it is long it begins left of the matrix.
         let left = area.x.min((size.width - font::width(&accuracy, pt::LABEL) - 0.1).max(0.0));
@@ -209,7 +219,6 @@ impl Overview for ConfusionMatrix {
         let shares = cells.shares(&counts);
         let raster = Raster::new(columns, rows, shares.iter().map(|&share| shade(theme, share)));
         scene.image(area, raster, false, Some(Identity::Cells { rows, columns }));
-        let (w, h) = (area.w / columns as f32, area.h / rows as f32);
         for row in 0..rows {
             let y = area.y + (row as f32 + 0.5) * h;
             if is_named {
@@ -217,7 +226,7 @@ impl Overview for ConfusionMatrix {
                 let name = font::fit_middle(&cells.name(names, row), pt::TICK, room);
                 scene.text_mid([area.x - 4.0, y], name, pt::TICK, theme.ink, Anchor::End);
             }
-            for column in (0..columns).filter(|_| rows <= MAX_COUNTED && w > 12.0 && h > 7.5) {
+            for column in (0..columns).filter(|_| is_counted) {
                 let count = counts[row * columns + column];
                 if count > 0 {
                     let x = area.x + (column as f32 + 0.5) * w;
@@ -236,7 +245,6 @@ impl Overview for ConfusionMatrix {
         let across = font::fit(&format!("Predicted class (same order{other})"), pt::LABEL, area.w + 40.0);
         scene.text(at, across, pt::LABEL, theme.ink, Anchor::Middle);
         scene.text_up([pt::LABEL, area.center()[1]], "True class", pt::LABEL, theme.ink);
-        let bar = bar().within(size.height);
         legend::color_bar(&mut scene, theme, area, &bar, |t| shade(theme, t));
         Ok(scene)
     }
