@@ -7,6 +7,7 @@
 use crate::model::trace::Matrix;
 use crate::viz::difference::less;
 use crate::viz::draw::{order::kernels, order::rows};
+use crate::viz::figures::order_test::entries;
 use crate::viz::figures::prelude::*;
 use crate::viz::lacking;
 
@@ -55,8 +56,8 @@ fn decaying(theme: &Theme) -> Stroke {
     Stroke::new(pt::LINE, theme.series(1)).dashed(3.0, 2.0)
 }
 
-/// The entries of the legend.
-fn key(trace: &Trace, theme: &Theme) -> Vec<(Mark, String)> {
+/// The entries of the legend, in a figure `room` points wide.
+fn key(trace: &Trace, theme: &Theme, room: f32) -> Vec<(Mark, String)> {
     let sweeps = kernels(trace).count();
     let channels = trace.kernel.as_ref().map_or(1, |kernel| kernel.cols);
     let name = |sweep: usize| match sweeps {
@@ -77,9 +78,9 @@ fn key(trace: &Trace, theme: &Theme) -> Vec<(Mark, String)> {
         let spread = Mark::Patch(theme.series(0).alpha(0.25));
         key.push((spread, format!("5 to 95 % of {channels} channels")));
     }
-    let sweep = if sweeps > 1 { "sweep 1, " } else { "" };
-    let text = |r: f64| format!("ρ^j, {sweep}spectral radius ρ = {}", format_radius(r));
-    key.extend(radius(trace).map(|r| (powers, text(r))));
+    let name = if sweeps > 1 { "ρ^j, sweep 1" } else { "ρ^j" };
+    let value = |r: f64| Some(format!("spectral radius ρ = {}", format_radius(r)));
+    key.extend(radius(trace).into_iter().flat_map(|r| entries(powers, name.to_owned(), value(r), room)));
     key.push((Mark::None, format!("max |K| = {}", number(largest(trace)))));
     key
 }
@@ -114,7 +115,7 @@ fn draw_difference(
     let (lines, decay) = difference_lines(trace, minus).ok_or_else(zero)?;
     let n = trace.grid.len();
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-    let outer = legend::above(&mut scene, theme, size, &key(trace, theme));
+    let outer = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
     let x = Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
@@ -160,7 +161,7 @@ impl Figure for Kernel {
     }
 
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        let lines = legend::lines(width, &key(trace, &Theme::light()));
+        let lines = legend::lines(width, &key(trace, &Theme::light(), width));
         // In a narrow cell a legend of several lines would leave the chart no height.
         (width * 0.5).max(lines as f32 * legend::ROW_PT + LEAST_CHART_PT)
     }
@@ -203,7 +204,7 @@ impl Figure for Kernel {
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-        let outer = legend::above(&mut scene, theme, size, &key(trace, theme));
+        let outer = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
         let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x =
             Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);

@@ -67,7 +67,7 @@ fn strokes(theme: &Theme) -> [Stroke; 3] {
     ]
 }
 
-/// The entries of the legend, in a figure `room` points wide: an entry that is wider becomes two, so that no number is cut.
+/// The entries of the legend, in a figure `room` points wide.
 fn key(theme: &Theme, shown: &OrderContrast, room: f32) -> Vec<(Mark, String)> {
     let [normal, read, end] = strokes(theme).map(Mark::Line);
     let null = &shown.reassigned;
@@ -76,19 +76,19 @@ fn key(theme: &Theme, shown: &OrderContrast, room: f32) -> Vec<(Mark, String)> {
     let headroom = shown.headroom.map(|h| format!("headroom {} %", minus(format!("{:.0}", 100.0 * h))));
     let mut key =
         vec![(Mark::Patch(theme.series(0)), "Orders drawn".to_owned()), (normal, "Normal".to_owned())];
-    for (mark, text, more) in [
-        (read, format!("As read: z = {z}, {}", p_text(null.p)), kind),
-        (end, "Worst and best order".to_owned(), headroom),
-    ] {
-        let whole = more.as_ref().map_or_else(|| text.clone(), |more| format!("{text}, {more}"));
-        if font::width(&whole, pt::TICK) <= room - legend::MARK_PT {
-            key.push((mark, whole));
-        } else {
-            key.push((mark, text));
-            key.extend(more.map(|more| (Mark::None, capitalised(&more))));
-        }
-    }
+    key.extend(entries(read, format!("As read: z = {z}, {}", p_text(null.p)), kind, room));
+    key.extend(entries(end, "Worst and best order".to_owned(), headroom, room));
     key
+}
+
+/// An entry of a legend in a figure `room` points wide; two where it is wider, so that no number is cut.
+pub(super) fn entries(mark: Mark, text: String, more: Option<String>, room: f32) -> Vec<(Mark, String)> {
+    let whole = more.as_ref().map_or_else(|| text.clone(), |more| format!("{text}, {more}"));
+    if font::width(&whole, pt::TICK) <= room - legend::MARK_PT {
+        return vec![(mark, whole)];
+    }
+    let more = more.map(|more| (Mark::None, capitalised(&more)));
+    std::iter::once((mark, text)).chain(more).collect()
 }
 
 /// Cumulative sums of the parts: content, content and fixed order, all three.

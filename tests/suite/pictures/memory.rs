@@ -65,6 +65,17 @@ fn every_sweep_has_the_line_of_its_own_kernel() {
 }
 
 #[test]
+fn the_radius_is_not_cut_in_a_narrow_legend() {
+    let (theme, figure) = (looks()[0].clone(), find("kernel").expect("a figure"));
+    for (trace, powers) in [(small::planned(), "ρ^j"), (small::swept(), "ρ^j, sweep 1")] {
+        let trace = Trace { radius: Some(0.9877), ..trace };
+        let scene = draw_column(figure, &trace, &Options::default(), &theme, 104.0).expect("a kernel");
+        let marks = Marks::of(&scene, &theme);
+        assert!(marks.has(powers) && marks.has("Spectral radius ρ = 0.9877"), "{:?}", marks.words());
+    }
+}
+
+#[test]
 fn channels_are_their_median_in_a_band_of_their_middle() {
     for theme in looks() {
         let marks = drawn("kernel", &small::channelled(), &Options::default(), &theme);
