@@ -7,7 +7,7 @@ use indexmap::IndexSet;
 
 use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::draw::{Scene, Table, Theme, check::check};
+use crate::viz::draw::{Scene, Table, Theme, check::check, order};
 use crate::viz::{Empty, Figure, MARGIN, Options, Size, difference, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.
@@ -58,8 +58,10 @@ impl TracePlot {
         if !self.figures.iter().any(|figure| figure.properties().marks_step) {
             return 0;
         }
+        // Several sweeps without a memory have neither a token of a step nor what is kept after it.
+        let is_shown = |trace: &Trace| trace.kernel.is_some() || order::single(trace).is_some();
         let read = self.traces.iter().filter(|trace| !matches!(trace.routing, Routing::None));
-        read.map(|trace| trace.grid.len()).max().unwrap_or(0)
+        read.filter(|trace| is_shown(trace)).map(|trace| trace.grid.len()).max().unwrap_or(0)
     }
 
     /// The figure and its trace, if there is one of each.

@@ -9,6 +9,7 @@ use image::codecs::gif::GifDecoder;
 use image::{AnimationDecoder, Frame};
 use ssmprobe::viz::Rows;
 use ssmprobe::viz::draw::color32;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
 
 use super::pointer::{painted, showing};
 use super::prelude::*;
@@ -77,6 +78,15 @@ fn the_token_read_last_is_marked_in_evidence_kernel_matrix_and_path() {
         assert!(near(tips(&swept, &theme)[0][0], swept.axes(0).x.at(3.0)));
         assert_eq!(frames(&drawn("scan_path", &small::swept(), &options, &theme), &theme).len(), 0);
     }
+}
+
+#[test]
+fn a_reading_without_a_memory_moves_only_where_its_sweeps_are_one() {
+    let steps = |trace| {
+        let trace = Arc::new(Trace { kernel: None, other_kernels: Vec::new(), ..trace });
+        TracePlot::new(find("scan_path").expect("a figure"), &trace, Options::default()).steps()
+    };
+    assert_eq!((steps(small::planned()), steps(small::swept())), (N, 0));
 }
 
 #[test]
