@@ -1,7 +1,7 @@
 //! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head, layer and
-//! rate. Takes plain numbers, not a trace.
+//! rate: means over seeds, with a band of one standard deviation. Takes plain numbers, not a trace.
 
-use super::curves::{ACCURACY, accuracy_scale, stroke};
+use super::curves::{self, ACCURACY, accuracy_scale, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend, pt};
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
@@ -14,15 +14,26 @@ pub const INFO: Info = Info {
     tab: TabGroup::Page.tab(),
 };
 
-/// One variant, means over seeds.
+/// A number over seeds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OverSeeds {
+    /// The mean.
+    pub mean: f64,
+    /// Standard deviation; `None` of one seed.
+    pub deviation: Option<f64>,
+    /// Number of seeds.
+    pub seeds: usize,
+}
+
+/// One variant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SettingPoint {
     /// Value of the setting.
     pub value: f64,
     /// Accuracy at the best epoch, in percent.
-    pub accuracy: f64,
+    pub accuracy: OverSeeds,
     /// Rank coverage over the test images, where the head has a plan and was evaluated on them.
-    pub coverage: Option<f64>,
+    pub coverage: Option<OverSeeds>,
 }
 
 /// The variants of one head at one layer and rate, by increasing value.
@@ -83,8 +94,12 @@ impl Plot for SettingsPlot {
         let values = self.value_scale().ok_or_else(|| Empty(empty.to_owned()))?;
         let mut scene = Scene::new(size.width, size.height, INFO.title, theme.background);
         let lines = self.lines.iter().enumerate();
-        let key: Vec<(Mark, &str)> =
+        let mut key: Vec<(Mark, &str)> =
             lines.map(|(at, line)| (Mark::Line(stroke(theme, at)), line.name.as_str())).collect();
+        let numbers = || self.points().flat_map(|point| [Some(point.accuracy), point.coverage]).flatten();
+        let bands = curves::bands(false, numbers().map(|number| number.seeds));
+        let has_band = numbers().any(|number| number.deviation.is_some_and(|deviation| deviation > 0.0));
+        key.extend(has_band.then_some((Mark::None, &*bands)));
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
         let covered = self.has_coverage();
         let height = (size.height - top) / if covered { 2.0 } else { 1.0 };
@@ -92,16 +107,28 @@ impl Plot for SettingsPlot {
             let (outer, y) = (Box2::new(0.0, y, size.width, height), Axis::new(scale, label, 4));
             Frame::fit(outer, Axis::new(values, x, 5), y)
         };
-        let accuracies = accuracy_scale(self.points().map(|point| point.accuracy));
+        let accuracies = accuracy_scale(self.points().flat_map(|point| ends(point.accuracy)));
         let (x, gap) = if covered { ("", pt::GAP) } else { (&*self.setting, 0.0) };
         let mut upper = panel(top, height - gap, accuracies, x, ACCURACY);
         let mut lower = panel(top + height, height, Scale::linear(0.0, 1.0), &self.setting, COVERAGE);
         Frame::align(&mut [&mut upper, &mut lower]);
-        let mut draw = |frame: &Frame, value: &dyn Fn(&SettingPoint) -> Option<f64>| {
+        let mut draw = |frame: &Frame, number: &dyn Fn(&SettingPoint) -> Option<OverSeeds>| {
             frame.grid(&mut scene, theme);
+            let place = |values: &[f64], numbers: Vec<f64>| -> Vec<Point> {
+                values.iter().zip(numbers).map(|(x, y)| frame.at(*x, y)).collect()
+            };
             for (at, line) in self.lines.iter().enumerate() {
-                let known = line.points.iter().filter_map(|point| Some(frame.at(point.value, value(point)?)));
-                let points: Vec<Point> = known.collect();
+                let known = line.points.iter().filter_map(|point| Some((point.value, number(point)?)));
+                let (values, numbers): (Vec<f64>, Vec<OverSeeds>) = known.unzip();
+                let means: Vec<f64> = numbers.iter().map(|number| number.mean).collect();
+                let deviations: Vec<f64> =
+                    numbers.iter().map(|number| number.deviation.unwrap_or(0.0)).collect();
+                if let Some(edges) = curves::band(&means, &deviations, false) {
+                    let [low, high] = edges.map(|edge| place(&values, edge));
+                    let outline = high.into_iter().chain(low.into_iter().rev()).collect();
+                    scene.polygon(outline, theme.series(at).alpha(0.16));
+                }
+                let points = place(&values, means);
                 points.iter().for_each(|point| scene.dot(*point, 1.3, theme.series(at), None));
                 scene.line(points, stroke(theme, at));
             }
@@ -117,10 +144,22 @@ impl Plot for SettingsPlot {
     fn table(&self) -> Table {
         let all =
             || self.lines.iter().flat_map(|line| line.points.iter().map(move |point| (&line.name, point)));
+        let coverage =
+            |of: fn(OverSeeds) -> Option<f64>| all().map(move |(_, point)| point.coverage.and_then(of));
         Table::default()
             .words("head", all().map(|(name, _)| name.clone()))
             .numbers("value", all().map(|(_, point)| point.value))
-            .numbers("accuracy", all().map(|(_, point)| point.accuracy))
-            .numbers("rank_coverage", all().map(|(_, point)| point.coverage))
+            .numbers("accuracy", all().map(|(_, point)| point.accuracy.mean))
+            .numbers("rank_coverage", coverage(|number| Some(number.mean)))
+            .numbers("seeds", all().map(|(_, point)| point.accuracy.seeds as f64))
+            .numbers("accuracy_standard_deviation", all().map(|(_, point)| point.accuracy.deviation))
+            .numbers("rank_coverage_seeds", coverage(|number| Some(number.seeds as f64)))
+            .numbers("rank_coverage_standard_deviation", coverage(|number| number.deviation))
     }
+}
+
+/// The ends of a band of one standard deviation, the lower first.
+fn ends(OverSeeds { mean, deviation, .. }: OverSeeds) -> [f64; 2] {
+    let deviation = deviation.unwrap_or(0.0);
+    [mean - deviation, mean + deviation]
 }

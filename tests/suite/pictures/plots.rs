@@ -275,9 +275,9 @@ pub fn settings() {
         };
         for (head, name) in ["softsort", "content"].into_iter().enumerate() {
             let found = marks.lines(marks.swatch(name), 3);
-            let mut expected = vec![curve(&upper, head, &|point| Some(point.accuracy))];
+            let mut expected = vec![curve(&upper, head, &|point| Some(point.accuracy.mean))];
             if head == 0 {
-                expected.push(curve(&lower, head, &|point| point.coverage));
+                expected.push(curve(&lower, head, &|point| Some(point.coverage?.mean)));
             }
             assert_eq!(found.len(), expected.len(), "{name}");
             for (found, expected) in found.into_iter().zip(expected) {
@@ -285,6 +285,23 @@ pub fn settings() {
             }
         }
     }
+    let mut plot = small::settings();
+    assert!(!plotted(&plot, &Theme::light()).words().iter().any(|word| word.text.starts_with("Bands")));
+    for (point, deviation) in plot.lines[0].points.iter_mut().zip([3.0, 5.0, 2.0]) {
+        point.accuracy.deviation = Some(deviation);
+        point.accuracy.seeds = 4;
+    }
+    let marks = plotted(&plot, &Theme::light());
+    assert!(marks.has("Bands: one standard deviation over 4 seeds"));
+    let edge = |sign: f64| {
+        let axes = marks.axes(0);
+        let points = plot.lines[0].points.iter().map(|point| (point.value, point.accuracy));
+        let at = points.map(|(x, number)| axes.at(x, number.mean + sign * number.deviation.unwrap()));
+        at.collect::<Vec<Point>>()
+    };
+    let expected: Vec<Point> = edge(1.0).into_iter().chain(edge(-1.0).into_iter().rev()).collect();
+    assert_close("the band", marks.areas(marks.swatch("softsort").alpha(0.16))[0], expected, 0.02);
+    assert_eq!(plot.table().row(0)[4..], ["4", "3", "1", ""]);
     let none = SettingsPlot { lines: Vec::new(), ..small::settings() };
     let why = Plot::draw_column(&none, &Theme::light(), export::points(85.0)).err();
     assert!(why.is_some_and(|why| why.0.contains("ssmprobe sweep")));

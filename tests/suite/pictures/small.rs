@@ -24,7 +24,7 @@ use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
 use ssmprobe::viz::figures::image_map::ImageMapPlot;
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
 use ssmprobe::viz::figures::rates::{RateCell, RateGrid, RatesPlot};
-use ssmprobe::viz::figures::settings::{SettingLine, SettingPoint, SettingsPlot};
+use ssmprobe::viz::figures::settings::{OverSeeds, SettingLine, SettingPoint, SettingsPlot};
 
 /// Three rows of four patches.
 pub const GRID: Grid = Grid { rows: 3, cols: 4 };
@@ -557,7 +557,12 @@ pub fn training(part: Part, log: bool) -> TrainingPlot {
 
 /// Three temperatures of two heads, of which one has no plan.
 pub fn settings() -> SettingsPlot {
-    let point = |value, accuracy, coverage| SettingPoint { value, accuracy, coverage };
+    let one = |mean| OverSeeds { mean, deviation: None, seeds: 1 };
+    let point = |value, accuracy, coverage: Option<f64>| SettingPoint {
+        value,
+        accuracy: one(accuracy),
+        coverage: coverage.map(one),
+    };
     let (some, none) = (Some, None);
     let softsort =
         [point(0.1, 60.0, some(0.75)), point(1.0, 55.0, some(0.5)), point(100.0, 20.0, some(0.01))];

@@ -5,7 +5,6 @@ use crate::app::cli::prelude::*;
 use crate::app::jobs::history::{TrainHistory, disk};
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::value_parser::names;
-use crate::model::stats;
 use crate::model::train::run::{ProbeCheckpoint, Run, variant_name};
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
@@ -45,7 +44,7 @@ impl Figures {
             let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
                 (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&heads)),
                 (None, _) if *id == settings::INFO.id => {
-                    Box::new(TrainHistory::settings_of(&runs, &heads, &coverage))
+                    Box::new(TrainHistory::settings_of(&runs, &heads, &coverages))
                 }
                 (None, _) if *id == rates::INFO.id => {
                     bail!(Usage(format!("--figure {id}: takes only one run")));
@@ -69,18 +68,17 @@ impl Figures {
     }
 }
 
-/// The rank coverage of a variant over the test images, as the mean of its best-epoch probes that are as they were when evaluated;
-/// `None` if there are none.
-fn coverage(run: &TrainHistory, variant: &str) -> Option<f64> {
-    let run = Run::open(&run.about.folder).ok()?;
-    let metrics = run_metrics::read(&run).ok()??;
+/// The rank coverages of a variant over the test images with each seed: of its best-epoch probes that are as they were when evaluated.
+fn coverages(run: &TrainHistory, variant: &str) -> Vec<f64> {
+    let Ok(run) = Run::open(&run.about.folder) else { return Vec::new() };
+    let Ok(Some(metrics)) = run_metrics::read(&run) else { return Vec::new() };
     let best = ProbeCheckpoint::Best.name();
     let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == best);
     let own = own.filter(|probe| !probe.is_stale(&run));
     let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };
-    stats::mean(own.filter_map(mean))
+    own.filter_map(mean).collect()
 }
 
 /// The path `out` with the figure's id in its name: `curves-training_loss.svg` for `curves.svg`.

@@ -2,8 +2,9 @@
 //! layers or rates have a line for each of these.
 
 use super::{Score, TrainHistory};
+use crate::model::stats::mean_and_deviation;
 use crate::model::train::run::variant_name;
-use crate::viz::figures::settings::{INFO, SettingLine, SettingPoint, SettingsPlot};
+use crate::viz::figures::settings::{INFO, OverSeeds, SettingLine, SettingPoint, SettingsPlot};
 
 /// A variant whose name sets exactly one number, apart from its layer and rate, or one of these alone.
 #[derive(Debug, PartialEq)]
@@ -30,11 +31,12 @@ fn parse(name: &str) -> Option<Setting<'_>> {
 
 impl TrainHistory {
     /// One line per head, of `heads` or of all if it is empty, over the setting that the first matching variant has; over layers or
-    /// rates only if no variant has another one. `coverage` returns the coverage of a variant of a run, by the variant's name.
+    /// rates only if no variant has another one. `coverage` returns the coverages of a variant of a run with each seed, by the
+    /// variant's name.
     pub fn settings_of<'a>(
         runs: &[&'a Self],
         heads: &[String],
-        coverage: &dyn Fn(&Self, &str) -> Option<f64>,
+        coverage: &dyn Fn(&Self, &str) -> Vec<f64>,
     ) -> SettingsPlot {
         let of_run = |run: &'a Self| {
             let known = run.about.heads.iter().enumerate().filter_map(move |(at, variant)| {
@@ -54,8 +56,15 @@ impl TrainHistory {
         let mut lines = Vec::<SettingLine>::new();
         for (run, variant, score, setting) in known.iter().filter(|(.., setting)| setting.field == field) {
             let name = run.name_among(&setting.line, runs_with(setting.head, runs));
-            let coverage = coverage(run, variant);
-            let point = SettingPoint { value: setting.value, accuracy: score.best.0, coverage };
+            let coverages = coverage(run, variant);
+            let over = |(mean, deviation), seeds| OverSeeds { mean, deviation, seeds };
+            let deviation = (score.seeds > 1).then_some(score.best.1);
+            let point = SettingPoint {
+                value: setting.value,
+                accuracy: over((score.best.0, deviation), score.seeds),
+                coverage: (!coverages.is_empty())
+                    .then(|| over(mean_and_deviation(&coverages), coverages.len())),
+            };
             match lines.iter_mut().find(|line| line.name == name) {
                 Some(line) => line.points.push(point),
                 None => lines.push(SettingLine { name, points: vec![point] }),
@@ -119,14 +128,31 @@ mod tests {
         for (name, test) in history.about.heads.clone().iter().zip([10.0, 20.0, 30.0, 40.0, 50.0, 60.0]) {
             history.epochs(&[metric(name, 0, 1, 1.0, test)]);
         }
-        let plot = TrainHistory::settings_of(&[&history], &[], &|_, _| None);
+        let plot = TrainHistory::settings_of(&[&history], &[], &|_, _| Vec::new());
         let accuracies =
-            |line: &SettingLine| line.points.iter().map(|point| point.accuracy).collect::<Vec<_>>();
+            |line: &SettingLine| line.points.iter().map(|point| point.accuracy.mean).collect::<Vec<_>>();
         let lines: Vec<_> = plot.lines.iter().map(|line| (&*line.name, accuracies(line))).collect();
         let expected = [("sinkhorn[layer=4]", vec![30.0, 40.0]), ("sinkhorn[layer=last]", vec![50.0, 60.0])];
         assert_eq!((&*plot.setting, lines), ("iterations", expected.to_vec()));
-        let layers = TrainHistory::settings_of(&[&history], &["gap".into()], &|_, _| None);
+        let layers = TrainHistory::settings_of(&[&history], &["gap".into()], &|_, _| Vec::new());
         assert_eq!((&*layers.setting, layers.lines.len()), ("layer", 1));
+    }
+
+    #[test]
+    fn a_point_of_several_seeds_has_their_spread_and_number() {
+        let mut history = history(1, 2);
+        history.about.heads =
+            ["softsort[temperature=1]", "softsort[temperature=2]"].map(str::to_owned).into();
+        history = TrainHistory::new(history.about);
+        for (name, seed, test) in [(0, 0, 8.0), (0, 1, 12.0), (1, 0, 20.0)] {
+            history.epochs(&[metric(&history.about.heads[name].clone(), seed, 1, 1.0, test)]);
+        }
+        let plot = TrainHistory::settings_of(&[&history], &[], &|_, _| vec![0.25, 0.75]);
+        let [both, one] = &plot.lines[0].points[..] else { panic!("two points") };
+        let over = |mean, deviation, seeds| OverSeeds { mean, deviation, seeds };
+        assert_eq!(both.accuracy, over(10.0, Some(8f64.sqrt()), 2));
+        assert_eq!(both.coverage, Some(over(0.5, Some(0.125f64.sqrt()), 2)));
+        assert_eq!(one.accuracy, over(20.0, None, 1));
     }
 
     #[test]
@@ -138,10 +164,11 @@ mod tests {
         for (name, test) in names.into_iter().zip([30.0, 40.0, 50.0, 60.0]) {
             history.epochs(&[metric(name, 0, 1, 1.0, test)]);
         }
-        let known = |_: &TrainHistory, name: &str| name.contains("0.1").then_some(0.5);
+        let known = |_: &TrainHistory, name: &str| if name.contains("0.1") { vec![0.5] } else { Vec::new() };
         let plot = TrainHistory::settings_of(&[&history], &[], &known);
+        let one = |mean| OverSeeds { mean, deviation: None, seeds: 1 };
         let point = |value, accuracy, coverage| SettingPoint { value, accuracy, coverage };
-        let points = vec![point(0.1, 40.0, Some(0.5)), point(10.0, 30.0, None)];
+        let points = vec![point(0.1, one(40.0), Some(one(0.5))), point(10.0, one(30.0), None)];
         assert_eq!(plot.lines, [SettingLine { name: "softsort".into(), points }]);
         assert_eq!(
             (plot.setting.as_str(), plot.caption.command.as_str()),
