@@ -301,7 +301,13 @@ impl RemovalPlot {
         let rule = vec![[at, frame.area.y], [at, frame.area.bottom()]];
         scene.line(rule, Stroke::new(pt::LINE, theme.ink).dashed(1.0, 2.0));
         frame.axes(scene, theme);
-        frame.strips(scene, fraction.len(), Identity::Item);
+        // Of a step is what lies nearest to its point: the axis begins and ends at one.
+        let area = frame.area;
+        let middles = fraction.windows(2).map(|two| frame.x(f64::midpoint(two[0], two[1])));
+        let edges: Vec<f32> = [area.x].into_iter().chain(middles).chain([area.right()]).collect();
+        for (step, ends) in edges.windows(2).enumerate() {
+            scene.target(Box2::new(ends[0], area.y, ends[1] - ends[0], area.h), Identity::Item(step));
+        }
     }
 
     /// Draws the picture, with the patches covered that are absent at `step` of deletion (`side` 0) or insertion (1).

@@ -102,6 +102,23 @@ pub fn removal() {
 }
 
 #[test]
+fn beside_a_point_of_removal_curves_its_own_step_is_pointed_at() {
+    let removed = Arc::new(small::removal());
+    let plot = RemovalPlot::with_view(removed.clone(), RemovalView::new(&removed));
+    let scene = plot.draw_column(&Theme::light(), COLUMN).expect("curves");
+    let marks = Marks::of(&scene, &Theme::light());
+    for Axes { area, x, .. } in [0, 1].map(|way| marks.axes(way)) {
+        for (step, share) in removed.fraction.iter().enumerate() {
+            for beside in [-8.0, 8.0] {
+                let across = (x.at(*share) + beside).clamp(area.x + 0.1, area.right() - 0.1);
+                let hover = scene.hover([across, area.center()[1]]);
+                assert_eq!(hover.and_then(|hover| hover.item), Some(step), "{beside} from {share}");
+            }
+        }
+    }
+}
+
+#[test]
 fn removal_curves_are_not_flattened_by_a_small_pane() {
     let removed = small::removal();
     let plot = RemovalPlot::with_view(removed.clone().into(), RemovalView::new(&removed));
