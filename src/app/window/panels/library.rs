@@ -192,8 +192,9 @@ pub fn words<F>(
         Status::Failed(error) => {
             // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
-            let reason = line.strip_prefix(&source.to_string()).unwrap_or(line);
-            (reason.trim_start_matches([':', ' ', '/', '\\']).to_owned(), color32(style::failed(&theme)))
+            let rest = line.strip_prefix(&source.to_string());
+            let reason = rest.map_or(line, |rest| rest.trim_start_matches([':', ' ', '/', '\\']));
+            (reason.to_owned(), color32(style::failed(&theme)))
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
