@@ -113,7 +113,7 @@ fn evidence_for_the_true_class_is_that_of_each_image() {
     };
     let loose = *state.library.images.get_index(0).expect("an image").0;
     state.dispatch(Command::FollowTrueClass);
-    let shown = [(images[0], Some(0)), (images[6], Some(6)), (loose, None), (images[1], Some(1))];
+    let shown = [(images[6], Some(6)), (loose, None), (images[0], Some(0)), (images[1], Some(1))];
     for (image, at) in shown {
         let look = state::does(&mut state, Command::SelectImage(image)).expect("asked");
         let class = at.map_or(ClassChoice::Predicted, |at: usize| named(&state, &images[at]));
