@@ -22,7 +22,7 @@ const INFO_SECS: f64 = 5.0;
 const WARNING_SECS: f64 = 12.0;
 /// Width of a note.
 const NOTE_PX: f32 = 380.0;
-/// Most lines of a note that are shown; pointing at it shows the rest.
+/// Most lines of a note that are shown, besides what to do; pointing at it shows the rest.
 const MAX_LINES: usize = 6;
 
 /// The toasts on the screen.
