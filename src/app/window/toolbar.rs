@@ -249,8 +249,11 @@ fn classes(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if ui.selectable_label(is_predicted, "The predicted class").clicked() {
         wanted = Some(Command::SetClass(ClassChoice::Predicted));
     }
-    if let Some(own) = cx.state.current_image().and_then(|image| cx.state.library.true_class(image)) {
-        let own = ui.selectable_label(follows, format!("The true class: {own}"));
+    let own = cx.state.current_image().and_then(|image| cx.state.library.true_class(image));
+    if own.is_some() || follows {
+        let text =
+            own.map_or("The true class, where it is known".into(), |own| format!("The true class: {own}"));
+        let own = ui.selectable_label(follows, text);
         if own.on_hover_text("Of each image; where it is not known, the predicted one").clicked() {
             wanted = Some(Command::FollowTrueClass);
         }
