@@ -18,7 +18,7 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// A file with these bytes; the error that there are none names it.
+    /// A file with these bytes; the error of making them names it.
     pub fn new<E>(path: PathBuf, bytes: impl Context<Vec<u8>, E>) -> anyhow::Result<Self> {
         let bytes = bytes.with_context(|| format!("{}: cannot be created", path.display()))?;
         Ok(Self { path, bytes })

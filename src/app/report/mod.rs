@@ -95,7 +95,7 @@ impl TableKind {
         self.of_runs(sources.iter().enumerate().flat_map(of_run), sources)
     }
 
-    /// The tables of all runs, of which those `of_run` are made, each with the place of its run.
+    /// The tables of all runs; those of single runs are `of_run`, each with the place of its run.
     fn of_runs(&self, of_run: impl IntoIterator<Item = (usize, Table)>, sources: &[Source]) -> Vec<Table> {
         match self.build {
             All(build) => build(sources),

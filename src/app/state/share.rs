@@ -30,7 +30,7 @@ pub struct Share {
     pub title: String,
     /// The kind of output.
     pub kind: ShareKind,
-    /// The theme of the figures; a page follows its reader's where it is that for print.
+    /// The theme of the figures; in place of that for print, a page follows its reader's.
     pub theme: FileTheme,
     /// The format of a folder's figures, that of a picture.
     pub format: ExportFormat,

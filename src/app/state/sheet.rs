@@ -157,7 +157,7 @@ impl State {
         ))
     }
 
-    /// The inputs of a map. The name of a true class, which may be that of several, is enough beside the image, and found in every frame.
+    /// The inputs of a map. Of a true class, its name is enough beside the image, even where several have it: it is looked up in every frame.
     fn sheet_key(&self, column: ColumnId, image: ImageId) -> Option<Key> {
         let own = || self.library.true_class(self.library.images.get(&image)?).map(str::to_owned);
         let own = self.selection.follows_true.then(own).flatten();

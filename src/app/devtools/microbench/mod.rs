@@ -96,8 +96,8 @@ fn unwritable() -> String {
     format!("benchmark files cannot be written to the temporary folder {folder}; choose another with TMPDIR")
 }
 
-/// Called after every run, with the name of the work that ran, and the runs of its group that are done and of how many; a `Break` stops
-/// the measurement with [`Stopped`].
+/// Called after every run, with the name of the work that ran, how many runs of its group are done, and how many there are; a `Break`
+/// stops the measurement with [`Stopped`].
 pub type OnTurn<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 
 /// Everything a measurement needs.
