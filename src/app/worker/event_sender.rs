@@ -33,17 +33,13 @@ impl EventSender {
     /// Sends an event; blocks while the queue is full. Does nothing if the receiver was dropped.
     pub(super) fn send(&self, event: Event) {
         if self.sender.send(event).is_ok() {
-            self.wake();
+            (self.waker)();
         }
     }
 
     /// Sends an event if the queue has room, else drops it: for a thread that must not block.
     pub(super) fn try_send(&self, event: Event) {
         let _ = self.sender.try_send(event);
-        self.wake();
-    }
-
-    pub(super) fn wake(&self) {
         (self.waker)();
     }
 
