@@ -334,8 +334,8 @@ mod tests {
         open.close();
         remote.requests.close();
         let sent: Vec<Request> = std::iter::from_fn(|| remote.requests.recv()).collect();
-        let lists = (0..99).map(runs).chain([thumbnails(99), runs(99)]);
-        assert_eq!(sent, lists.collect::<Vec<_>>(), "the others are all sent");
+        let expected = (0..99).map(runs).chain([thumbnails(99), runs(99)]);
+        assert_eq!(sent, expected.collect::<Vec<_>>(), "of the lists of runs all are sent");
     }
 
     #[test]

@@ -154,7 +154,7 @@ pub(super) fn other_masks_note<'a>(
     (!others.is_empty()).then(|| {
         format!(
             "Evaluated with other masks than the first probe, and not comparable: {others}; `ssmprobe eval --run RUN` \
-             evaluates all of them with the same"
+             evaluates all of them with the same masks"
         )
     })
 }
