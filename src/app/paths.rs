@@ -1,13 +1,12 @@
 //! Default folders: token caches, crash reports, pasted and received files, compiled kernels and runs; creating a folder or file
 //! whose errors name it; and this program's own file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
 use crate::app::format::distinct;
-use crate::model::io::{atomic_file, if_there};
+use crate::model::io::atomic_file;
 use crate::model::train::run::RunLock;
 
 /// The environment variable that overrides the folder of all token caches.
@@ -76,12 +75,6 @@ pub fn make_folder(folder: &Path) -> anyhow::Result<()> {
 /// Writes a file [atomically](atomic_file::write); an error names it.
 pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     atomic_file::write(path, bytes).with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-/// Removes a file of an earlier call, which would be read as one of this call; returns whether there was one.
-pub fn remove_outdated(path: &Path) -> anyhow::Result<bool> {
-    let removed = if_there(fs::remove_file(path));
-    Ok(removed.with_context(|| format!("{}: cannot be removed", path.display()))?.is_some())
 }
 
 /// The file of this program; if it was replaced since the program started, as by an update, the file in its place.

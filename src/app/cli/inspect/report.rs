@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,8 +11,7 @@ use crate::app::cli::event;
 use crate::app::cli::prelude::*;
 use crate::app::jobs::inspect::{Explained, Failure, InspectEvent, Summary};
 use crate::app::jobs::result_file::ResultFile;
-use crate::app::paths;
-use crate::model::io::{atomic_file, escape::shown};
+use crate::model::io::{atomic_file, escape::shown, if_there};
 use crate::model::reading::Reading;
 
 /// Endings of the files that flags add to those of an image and probe.
@@ -108,7 +108,10 @@ impl Report {
             let are_others = before.is_some_and(|before| numbers(&before) != numbers(&file.bytes));
             for added in ADDED.map(|ending| PathBuf::from(format!("{stem}{ending}"))) {
                 if !progress.added.remove(&added) && are_others {
-                    progress.outdated += usize::from(paths::remove_outdated(&added)?);
+                    let removed = if_there(fs::remove_file(&added));
+                    let removed =
+                        removed.with_context(|| format!("{}: cannot be removed", added.display()))?;
+                    progress.outdated += usize::from(removed.is_some());
                 }
             }
         }
@@ -200,7 +203,7 @@ mod tests {
                 let file = ResultFile { path: PathBuf::from("image").join(name), bytes: content.into() };
                 report.print_event(InspectEvent::File(file)).unwrap();
             }
-            let there = std::fs::read_dir(folder.path().join("image")).unwrap();
+            let there = fs::read_dir(folder.path().join("image")).unwrap();
             there.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<BTreeSet<_>>()
         };
         let set = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();

@@ -57,7 +57,7 @@ fn long() -> String {
     )
 }
 
-/// Largest earlier file that is compared, in bytes.
+/// Largest file beside the tables that is compared with them, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 /// What is said of a run without an outcome.
 const UNTRAINED: &str = "no training has ended yet";
@@ -69,9 +69,9 @@ fn lack(runs: &str, what: &str) -> String {
 /// A format: a text format, which can be printed, or `None` for Parquet.
 type FormatArg = Option<&'static Format>;
 
-/// The file in `out` of the table `id` in a format.
-fn file_of(out: &Path, id: &str, format: FormatArg) -> PathBuf {
-    out.join(format!("{id}.{}", format.map_or(PARQUET, |format| format.extension)))
+/// The name of the file of the table `id` in a format.
+fn file_name(id: &str, format: FormatArg) -> String {
+    format!("{id}.{}", format.map_or(PARQUET, |format| format.extension))
 }
 
 /// The contents of such a file.
@@ -169,33 +169,33 @@ impl Report {
         make_folder(out)?;
         for table in &tables {
             for format in &formats {
-                paths::write(&file_of(out, &table.id, *format), &rendered(table, *format)?)?;
+                paths::write(&out.join(file_name(&table.id, *format)), &rendered(table, *format)?)?;
             }
         }
-        let outdated = self.remove_outdated(out, &tables)?;
-        if outdated > 0 {
-            let files = counted(outdated, "file", "files");
-            say!("removed {files} of an earlier report, which these runs do not give");
+        let others = self.others(out, &tables);
+        if !others.is_empty() {
+            let (out, others) = (out.display(), others.join(", "));
+            say!("warning: {out}: not as these runs give them, perhaps of an earlier report: {others}");
         }
         say!("{} in {}", counted(tables.len(), "table", "tables"), out.display());
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Removes the files of an earlier report, of tables asked for now, that are not as the runs give them: a reader would take
-    /// them for others of the same numbers. Returns their number.
-    fn remove_outdated(&self, out: &Path, tables: &[Table]) -> anyhow::Result<usize> {
+    /// The names of files in `out` of tables asked for that are not as the runs give them, as those of an earlier report: a reader
+    /// would take them for others of the same numbers. They stay, as a `main.tex` may as well be a paper.
+    fn others(&self, out: &Path, tables: &[Table]) -> Vec<String> {
         let asked =
             TABLES.iter().map(|kind| kind.id).filter(|id| self.table.is_empty() || self.table.contains(id));
         let ids: IndexSet<&str> = asked.chain(tables.iter().map(|table| table.id.as_str())).collect();
-        let mut count = 0;
         let formats = || FORMATS.iter().map(Some).chain([None]);
-        for (id, format) in ids.into_iter().flat_map(|id| formats().map(move |format| (id, format))) {
-            let path = file_of(out, id, format);
-            let Ok(there) = atomic_file::read(&path, MAX_BYTES) else { continue };
+        let all = ids.into_iter().flat_map(|id| formats().map(move |format| (id, format)));
+        let is_other = |&(id, format): &(&str, FormatArg)| {
+            let Ok(there) = atomic_file::read(&out.join(file_name(id, format)), MAX_BYTES) else {
+                return false;
+            };
             let table = tables.iter().find(|table| table.id == id);
-            let is_current = table.is_some_and(|table| rendered(table, format).is_ok_and(|own| own == there));
-            count += usize::from(!is_current && paths::remove_outdated(&path)?);
-        }
-        Ok(count)
+            !table.is_some_and(|table| rendered(table, format).is_ok_and(|own| own == there))
+        };
+        all.filter(is_other).map(|(id, format)| file_name(id, format)).collect()
     }
 }
