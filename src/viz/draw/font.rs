@@ -90,9 +90,9 @@ pub fn fit(text: &str, size: f32, room: f32) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// As [`fit`], for the name of an axis: its unit in brackets goes before letters of the name do.
+/// As [`fit`], for the name of an axis: its unit, in brackets at the end, goes before letters of the name do.
 pub fn fit_name(text: &str, size: f32, room: f32) -> String {
-    let bare = text.split(" (").next().unwrap_or(text);
+    let bare = text.strip_suffix(')').and_then(|text| text.rsplit_once(" (")).map_or(text, |parts| parts.0);
     fit(if width(text, size) <= room { text } else { bare }, size, room)
 }
 
@@ -220,6 +220,13 @@ mod tests {
         assert!(cut.starts_with("aba") && cut.ends_with("bab") && width(&cut, 7.0) <= 40.0, "{cut}");
         assert!(begun.elapsed().as_secs() < 10, "cutting takes time squared");
         assert_eq!(fit_middle("short", 7.0, 2.0), "");
+    }
+
+    #[test]
+    fn only_the_unit_at_the_end_of_a_name_is_left_out() {
+        assert_eq!(fit_name("Evidence (logit)", 7.0, 40.0), "Evidence");
+        let of_class = "Margin of crane (n02012849) over heron";
+        assert_eq!(fit_name(of_class, 7.0, 100.0), fit(of_class, 7.0, 100.0));
     }
 
     #[test]
