@@ -25,10 +25,10 @@ pub fn other_class(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> boo
 
 /// Why a figure that compares token by token shows no difference of such traces.
 pub const OTHER_TOKENS: &str =
-    "The two read their tokens in other orders, one of them shuffled: they cannot be compared token by token";
+    "The two do not shuffle their tokens alike: they cannot be compared token by token";
 
-/// Whether `figure` compares token by token, and the two traces are of the same patches in other orders, as of shuffled tokens: the
-/// picture of each has every patch at the place of its token.
+/// Whether `figure` compares token by token, and the two traces are of the same patches in different orders, as of shuffled tokens:
+/// the picture of each has every patch at the place of its token.
 pub fn other_tokens(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
     if !figure.properties().compares_tokens || trace.seen == reference.seen {
         return false;
@@ -213,7 +213,7 @@ pub fn positions(trace: &Trace) -> Option<Vec<f64>> {
 /// The difference of two traces that `figure` shows.
 ///
 /// # Errors
-/// As [`subtract`], and if `figure` needs one class and the traces have two, or the same tokens at each place.
+/// As [`subtract`], and if `figure` needs one class and the traces have two, or compares tokens of which some lie at other places.
 pub fn shown(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
     if other_class(figure, trace, reference) {
         let why = "The evidence of the two is for different classes; choose one class for both";
