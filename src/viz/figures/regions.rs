@@ -78,7 +78,7 @@ fn notes(trace: &Trace, known: &TraceRegions) -> Vec<String> {
     let skipped = [
         note(&known.empty, "the mask is empty"),
         note(&known.cropped, "beyond the crop"),
-        note(&known.beyond, "reaches beyond the image, which may have been resized"),
+        note(&known.beyond, "beyond the image, which may have been resized"),
     ];
     std::iter::once(units).chain(skipped.into_iter().flatten()).collect()
 }
