@@ -1,9 +1,10 @@
 //! Checkpoints as their [projects](project::PROJECTS) publish them, and their import as a folder of the Hub's layout.
 //!
 //! The configuration is derived from the shapes as far as they determine it: width, layers, patch, registers, layer scale, the
-//! grid of positions, heads if a table of relative biases has a column for each. The rest is the project's published value, or
-//! an option of the import. Every tensor is either used, left out by a name of the [project]'s list, or an error, as is a
-//! tensor that is missing or has another shape. Values are not changed: float32 is kept to the bit.
+//! grid of positions, heads if a table of relative biases has a column for each. The rest is the project's published value, what
+//! the `config.json` of a timm model says, or an option of the import. Every tensor is either used, left out by a name of the
+//! [project]'s list, or an error, as is a tensor that is missing or has another shape. Values are not changed: float32 is kept to
+//! the bit.
 //!
 //! Positions are resampled for other sizes as in transformers (EVA-02: timm), to the grid's size; the code of DINO and of
 //! DINOv2 without registers adds a tenth of a patch to it.
