@@ -110,10 +110,10 @@ impl TrainingPlot {
         for series in &mut curves.series {
             match self.part {
                 Part::Both => {}
-                Part::Loss => series.accuracy.clear(),
+                Part::Loss => (series.accuracy, series.accuracy_spread) = Default::default(),
                 Part::Accuracy => {
-                    series.loss.clear();
-                    series.average.clear();
+                    (series.loss, series.loss_spread) = Default::default();
+                    (series.average, series.average_spread) = Default::default();
                 }
             }
         }

@@ -368,7 +368,10 @@ fn bands_of_training_curves_say_what_they_are() {
     assert_eq!(one_seed.expect("a row")[4], "", "one seed has no spread");
     let mut bare = plot.clone();
     bare.curves.series.remove(0);
-    assert!(!plotted(&bare, &Theme::light()).words().iter().any(|word| word.text.starts_with("Bands")));
+    // Nor is anything said of the bands of losses beside accuracies that have none.
+    for bare in [bare, small::training(Part::Accuracy, false)] {
+        assert!(!plotted(&bare, &Theme::light()).words().iter().any(|word| word.text.starts_with("Bands")));
+    }
     let none = TrainingPlot { curves: Curves::default(), ..plot };
     assert!(none.draw_column(&Theme::light(), COLUMN).is_err());
     let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
