@@ -106,8 +106,8 @@ pub enum HubError {
          says: {message})"
     )]
     NotAllowed { id: String, what: &'static str, message: String },
-    #[error("{url} answered with status {status}: {message}{}", later(*status))]
-    Refused { url: String, status: u16, message: String },
+    #[error("{id}: the Hub answered with status {status}: {message}{} ({url})", later(*status))]
+    Refused { id: String, url: String, status: u16, message: String },
     #[error(
         "stopped before the commit: nothing is visible on the Hub; if the repository was created, resume \
          with --update"

@@ -226,7 +226,7 @@ impl Session<'_> {
             _ if status.is_redirection() => {
                 self.malformed(url, "it redirects; the repository may have another name now")
             }
-            status => HubError::Refused { url: shown_url(url), status, message },
+            status => HubError::Refused { id, url: shown_url(url), status, message },
         })
     }
 
