@@ -1340,9 +1340,9 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
     heads
         .iter()
         .for_each(|head| std::fs::write(run.probe_path(head, 0, ProbeCheckpoint::Best), head).unwrap());
-    assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,0.5"]);
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,", "sinkhorn,20,50,0.5,1,,1,"]);
     std::fs::write(run.probe_path(heads[1], 0, ProbeCheckpoint::Best), "trained on").unwrap();
-    assert_eq!(rows(), ["sinkhorn,5,50,0.5", "sinkhorn,20,50,"]);
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,", "sinkhorn,20,50,,1,,,"]);
 }
 
 #[test]
