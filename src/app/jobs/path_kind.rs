@@ -79,13 +79,11 @@ pub(super) fn kind_of(path: &Path) -> PathKind {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[cfg(unix)]
     #[test]
     fn what_cannot_be_looked_at_is_not_called_absent() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| check_there("--image ", &folder.path().join(name));
+        let at = |name: &str| super::check_there("--image ", &folder.path().join(name));
         std::os::unix::fs::symlink("loop", folder.path().join("loop")).unwrap();
         for (name, found) in [("loop/a.png", "cannot be read"), ("a.png", "no such file or folder")] {
             let refused = at(name).unwrap_err().to_string();

@@ -104,7 +104,7 @@ fn file_system_time(folder: &Path) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::io::atomic_file::{make_folder, write, write_folder};
+    use crate::model::io::atomic_file::{write, write_folder};
 
     #[cfg(unix)]
     #[test]
@@ -114,7 +114,7 @@ mod tests {
         let [left, filled, new] =
             [".ssmprobe-left", ".ssmprobe-filled", "new"].map(|name| folder.path().join(name));
         for (path, written) in [(&left, old), (&filled, SystemTime::now())] {
-            make_folder(path).unwrap();
+            std::fs::create_dir(path).unwrap();
             std::fs::File::create(path.join("weights")).unwrap().set_modified(written).unwrap();
             std::fs::File::open(path).unwrap().set_modified(old).unwrap();
         }
