@@ -1,5 +1,10 @@
 //! The integration tests, one module per subject, in one binary so that the large dependencies are linked once.
 
+#![cfg_attr(
+    not(unix),
+    allow(unused_imports, dead_code, reason = "tests of links, signals and permissions are left out")
+)]
+
 /// A closure for `find_map` and `filter_map`: the value, of what has the pattern.
 macro_rules! pick {
     ($pattern:pat $(if $so:expr)? => $value:expr) => {

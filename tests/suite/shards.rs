@@ -345,6 +345,7 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
 }
 
 /// The first shard has 64 images, the last of which are the first that cannot be read.
+#[cfg(unix)]
 #[test]
 fn images_at_the_beginning_of_an_outage_are_not_left_out() {
     let desk = Desk::new(70, 24);
