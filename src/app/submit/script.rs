@@ -73,6 +73,9 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
         None => "$SLURM_JOB_ID",
     };
     line("if [ $code -gt 128 ] && [ \"$over\" ]; then");
+    line(
+        "    trap '' TERM # which Slurm sends to all of this job as soon as it is requeued, scontrol included",
+    );
     line(&format!("    scontrol requeue {id} && exit"));
     line("fi");
     line(&format!("echo $code > {state}"));
@@ -99,6 +102,38 @@ fn option_pair(pair: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::app::submit::flags::{SlurmFlags, SubmitTarget};
+
+    #[cfg(unix)]
+    #[test]
+    fn a_task_out_of_time_is_requeued_and_leaves_no_exit_code() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let command = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            crate::model::io::atomic_file::write(&path, format!("#!/bin/sh\n{text}\n").as_bytes()).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        // Slurm ends the processes of the job before scontrol has ended.
+        command("scontrol", "echo \"$@\" >requeued\nkill -TERM $$");
+        let stages = vec![Stage::cut("train", vec!["train".into()], 2)];
+        let mut plan = Plan::new(folder.path(), SubmitTarget::Slurm, SlurmFlags::default(), stages).unwrap();
+        plan.program = command("program", "kill -USR1 $PPID\nexec sleep 60");
+        plan.directory = folder.path().to_owned();
+        let batch = command("batch", &script(&plan, &plan.stages[0]));
+        let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        let mut bash = std::process::Command::new("bash");
+        bash.arg(batch).env("PATH", path).envs([
+            ("SLURM_ARRAY_JOB_ID", "7"),
+            ("SLURM_ARRAY_TASK_ID", "1"),
+            ("SLURM_CPUS_ON_NODE", "1"),
+        ]);
+        assert!(bash.status().unwrap().success());
+        assert_eq!(std::fs::read_to_string(folder.path().join("requeued")).unwrap(), "requeue 7_1\n");
+        assert!(!plan.home().join("state/train-1").exists());
+    }
 
     #[test]
     fn options_reach_sbatch_as_they_are() {

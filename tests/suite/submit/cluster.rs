@@ -2,7 +2,7 @@
 //! partition whose jobs preempt others.
 
 use super::{assert_same, jobs, process, states, sweep};
-use crate::interrupts::send;
+use crate::interrupts::{self, send};
 use crate::run::prelude::*;
 
 /// A Slurm that is stopped on drop.
@@ -82,13 +82,12 @@ impl Drop for Slurm {
     }
 }
 
-/// Waits until the condition `so` holds, at most so many seconds.
-pub fn until(seconds: u64, what: &str, mut so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !so() {
-        assert!(begun.elapsed() < Duration::from_secs(seconds), "{what}: not within {seconds} s");
+/// Waits for a condition that asks Slurm, and not as often as [`interrupts::until`].
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    interrupts::until(what, || {
         std::thread::sleep(Duration::from_millis(100));
-    }
+        so()
+    });
 }
 
 /// The process of a run's first training task.
@@ -98,7 +97,7 @@ fn trains(folder: &Path) -> Option<u32> {
 
 /// Suspends that process after its first checkpoint, so that it cannot end before what the test does to it.
 fn suspended(folder: &Path) -> u32 {
-    until(60, "the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
+    until("the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
     let process = trains(folder).expect("it trains");
     send("-STOP", process);
     process
@@ -147,7 +146,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let running = slurm.call("squeue", &["--noheader", "--states=RUNNING", "--format=%i"]);
     let running: Vec<&str> = running.split_whitespace().collect();
     slurm.call("scancel", &[&["--batch", "--signal=USR1"][..], &running].concat());
-    until(60, "a task out of time", || {
+    until("a task out of time", || {
         // It saves as soon as it continues, and is gone then.
         let _ = Command::new("kill").args(["-CONT", &process.to_string()]).stderr(Stdio::null()).status();
         list()["train-1"] == "waiting"
@@ -161,7 +160,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let urgent = ["--partition=urgent", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 1"];
     slurm.call("sbatch", &urgent);
     let list = || states(&mut slurm.on(jobs(&other, &["--json"])));
-    until(60, "a task that is sent away", || list()["train-1"] == "waiting");
+    until("a task that is sent away", || list()["train-1"] == "waiting");
 
     // A third is cancelled, and resumes on request.
     let ended = desk.path("ended");
@@ -169,9 +168,7 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     suspended(&ended);
     done(&mut slurm.on(jobs(&ended, &["--cancel"])));
     let list = || states(&mut slurm.on(jobs(&ended, &["--json"])));
-    until(60, "the end of all tasks", || {
-        list().values().all(|state| state != "running" && state != "waiting")
-    });
+    until("the end of all tasks", || list().values().all(|state| state != "running" && state != "waiting"));
     done(&mut slurm.on(jobs(&ended, &["--retry"])));
 
     done(&mut long("whole", &[]));
@@ -194,11 +191,11 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
         slurm.node(what, &node);
         let log = folder.join("tasks/log/train-1.txt");
         match what {
-            "lose" => until(60, "the end of the process", || trains(&folder) != Some(before)),
+            "lose" => until("the end of the process", || trains(&folder) != Some(before)),
             _ => {
                 let waits =
                     || fs::read_to_string(&log).is_ok_and(|log| log.contains("this task waits for it"));
-                until(90, "a task that waits", waits);
+                until("a task that waits", waits);
                 send("-CONT", before);
             }
         }
@@ -207,6 +204,6 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
         slurm.node("back", &node);
         let idle =
             || slurm.call("sinfo", &["--noheader", "--partition=main", "--format=%T"]).trim() == "idle";
-        until(60, "the node", idle);
+        until("the node", idle);
     }
 }
