@@ -60,7 +60,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
     line("export RAYON_NUM_THREADS=${RAYON_NUM_THREADS:-$SLURM_CPUS_ON_NODE}");
     line("");
     line(&format!("# {WARNING_SECONDS} s before its time limit it saves what is done, and is requeued."));
-    line("trap 'over=yes; kill -TERM $program' USR1");
+    line("trap 'over=yes; kill -TERM $!' USR1");
     line("trap : TERM # the program gets this signal as well, and saves what is done");
     let words = stage.words.iter().skip(1).map(|word| format!(" \\\n    {}", shell_word(word)));
     let words: String = words.collect();
@@ -73,9 +73,7 @@ pub fn script(plan: &Plan, stage: &Stage) -> String {
         None => "$SLURM_JOB_ID",
     };
     line("if [ $code -gt 128 ] && [ \"$over\" ]; then");
-    line(
-        "    trap '' TERM # which Slurm sends to all of this job as soon as it is requeued, scontrol included",
-    );
+    line("    trap '' TERM # which Slurm sends to every process of a requeued job, scontrol included");
     line(&format!("    scontrol requeue {id} && exit"));
     line("fi");
     line(&format!("echo $code > {state}"));
