@@ -19,6 +19,8 @@ const MAX_FILE_BYTES: u64 = 1 << 26;
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// The advice in errors about a file that is not an order file.
 const REMEDY: &str = "write it with `numpy.savez(FILE, order=order)`, or as CSV with one token per line";
+/// The advice in errors about a table of numbers, as of the step at which each token of the grid is read.
+const OF_A_MAP: &str = "of a map of positions, the order is `positions.ravel().argsort()`";
 
 /// Why an order file could not be read or written.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
@@ -124,7 +126,7 @@ fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
         value("'shape'").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).ok_or_else(damaged)?.0;
     let axes: Vec<&str> = shape.split(',').map(str::trim).filter(|axis| !axis.is_empty()).collect();
     let [axis] = axes[..] else {
-        return Err(format!("its array has the shape ({shape}), expected one axis (N,)"));
+        return Err(format!("its array has the shape ({shape}), expected one axis (N,); {OF_A_MAP}"));
     };
     let count: usize = axis.parse().map_err(|_| damaged())?;
     let kind =
@@ -159,14 +161,25 @@ fn npy(bytes: &[u8]) -> Result<Vec<f64>, String> {
 /// The numbers of a text, one per line or separated by commas; the first may be preceded by the column's name.
 fn text(bytes: &[u8]) -> Result<Vec<f64>, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is neither a NumPy file nor text".to_owned())?;
-    let words = text.trim_start_matches('\u{feff}').split([',', ';', '\n', '\r', '\t', ' ']);
-    let mut words = words.map(|word| word.trim_matches('"')).filter(|word| !word.is_empty()).peekable();
-    words.next_if(|word| word.eq_ignore_ascii_case(NAME));
+    let lines = text.trim_start_matches('\u{feff}').split(['\n', '\r']);
+    let mut all = lines.clone().flat_map(words).peekable();
+    let named = all.next_if(|word| word.eq_ignore_ascii_case(NAME)).is_some();
     let number = |(step, word): (usize, &str)| {
         let shown: String = word.chars().take(40).collect();
         word.parse().map_err(|_| format!("step {step} reads `{shown}`, expected a whole number"))
     };
-    words.enumerate().map(number).collect()
+    let numbers = all.enumerate().map(number).collect::<Result<_, _>>()?;
+    let lengths = lines.map(|line| words(line).count()).filter(|length| *length > 0).skip(named.into());
+    let (rows, columns) = (lengths.clone().count(), lengths.clone().next().unwrap_or(0));
+    if rows > 1 && columns > 1 && lengths.clone().all(|length| length == columns) {
+        return Err(format!("it has {rows} lines of {columns} numbers, expected one per line; {OF_A_MAP}"));
+    }
+    Ok(numbers)
+}
+
+/// The words of a line.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split([',', ';', '\t', ' ']).map(|word| word.trim_matches('"')).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -196,6 +209,8 @@ mod tests {
             as_("<f8", tokens.iter().flat_map(|&t| f64::from(t).to_le_bytes()).collect()),
             parse(b"\xef\xbb\xbforder\r\n2\r\n0\r\n1\r\n", Path::new("a.csv")),
             parse(b"2, 0, 1", Path::new("a.csv")),
+            parse(b"order\n2,0,1\n", Path::new("a.csv")),
+            parse(b"2, 0,\n1\n", Path::new("a.csv")),
             parse(b"2.0\n0\n1e0\n", Path::new("a.csv")),
         ];
         for (at, order) in found.into_iter().enumerate() {
@@ -213,10 +228,17 @@ mod tests {
             (b"0\n1.5\n1\n", "step 1 reads token 1.5, expected a whole number"),
             (b"0\nnan\n1\n", "step 1 reads token NaN, expected a whole number"),
             (b"order\n0\nlast\n", "step 1 reads `last`, expected a whole number"),
+            (
+                b"order\n0,1\r\n3,2\r\n",
+                "it has 2 lines of 2 numbers, expected one per line; of a map of positions",
+            ),
             (b"", "it has 0 tokens, expected at least 2"),
             (b"0\n", "it has 1 tokens, expected at least 2"),
             (b"\xff\xfe\x00", "it is neither a NumPy file nor text"),
-            (&array("<i8", "(1, 2)", &[0; 16]), "its array has the shape (1, 2), expected one axis"),
+            (
+                &array("<i8", "(1, 2)", &[0; 16]),
+                "its array has the shape (1, 2), expected one axis (N,); of a map of positions",
+            ),
             (&array("<i8", "(3,)", &[0; 16]), "its array has 16 bytes, expected 3 numbers of 8 each"),
             (&array("<c16", "(3,)", &[0; 48]), "its array is of type <c16, expected whole numbers"),
             (&array("<f8", "(2,)", &[0.0, 0.5].map(f64::to_le_bytes).concat()), "step 1 reads token 0.5"),
