@@ -38,6 +38,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 const ATTEMPTS: usize = 30;
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
+/// How long the status of a process that has given its lock back is waited for: on a busy machine it takes a while to end.
+const EXIT_PATIENCE: Duration = Duration::from_secs(30);
 /// Most bytes of a log that are read at a time, and at its end for an error.
 const MAX_READ: u64 = 1 << 20;
 /// Last lines of its log that an error quotes.
@@ -97,7 +99,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         events.training(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
-    Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(PERIOD).ok()?.ok())))
+    Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(EXIT_PATIENCE).ok()?.ok())))
 }
 
 /// Follows a training through its files: what was told of them so far.
