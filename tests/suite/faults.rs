@@ -16,6 +16,7 @@ use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::model::io::atomic_file;
 use ssmprobe::model::io::failpoint::{self, Failure};
+use ssmprobe::model::io::temporary;
 use ssmprobe::model::probe::Probe;
 
 use crate::{hub, run};
@@ -254,6 +255,10 @@ fn a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk() {
                 "step {at}"
             );
         }
+        // Taken away before it is in its place, by a process that tidies the folder, it is written again.
+        failpoint::files(4, Failure::Once(2));
+        temporary::write_again(&path, b"newer").expect("written");
+        assert!(failpoint::none() && fs::read(&path).expect("a file") == b"newer");
     });
 }
 

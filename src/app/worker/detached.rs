@@ -30,6 +30,7 @@ use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, owner_file};
 use crate::model::io::process::host_name;
+use crate::model::io::temporary;
 use crate::model::train::run::RunLock;
 
 /// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
@@ -246,7 +247,7 @@ fn spawn(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<Ex
     let path = Started::path(out);
     let written = owner.hand_to(child.id()).and_then(|handed| {
         let bytes = serde_json::to_vec(&known).map_err(io::Error::other)?;
-        atomic_file::write(&path, &bytes)?;
+        temporary::write_again(&path, &bytes)?;
         Ok(handed)
     });
     let handed = match written {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::process::{Liveness, ProcessId, host_name};
-use super::{atomic_file, if_there};
+use super::{atomic_file, if_there, temporary};
 
 /// Shortest time between two heartbeats.
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
@@ -114,7 +114,7 @@ impl HostLock {
     /// Hands the lock to the child process with this id, which beats from then on. The child's, which it may leave, is dropped at its end.
     pub fn hand_to(self, process: u32) -> io::Result<Self> {
         let owner = self.owner.sibling(process);
-        atomic_file::write(&self.path, &encode(&owner, 0))?;
+        temporary::write_again(&self.path, &encode(&owner, 0))?;
         Ok(Self::new(&self.path, owner))
     }
 

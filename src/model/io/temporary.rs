@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 
+use super::atomic_file;
+
 /// Prefix of their names.
 pub(super) const PREFIX: &str = ".ssmprobe-";
 /// Most threads that may each put one more file into a folder that is being removed.
@@ -93,6 +95,14 @@ pub fn tidy(folder: &Path, age: Duration) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// [Writes](atomic_file::write) into a folder that a process which begins may be [tidying](tidy): what that takes away is written once more.
+pub fn write_again(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match atomic_file::write(path, bytes) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => atomic_file::write(path, bytes),
+        written => written,
+    }
 }
 
 /// The current time by the clock that stamps files in `folder`, which on a shared file system is another machine's.
