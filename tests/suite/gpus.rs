@@ -25,7 +25,8 @@ impl<G> Iterator for Gpus<G> {
     }
 }
 
-/// Name and device of every real GPU, or of a software adapter where there is none; holds [`IN_USE`] for reading.
+/// Name and device of every real GPU, or of a software adapter where there is none, or of the one that `SSMPROBE_GPU` names; holds
+/// [`IN_USE`] for reading.
 pub fn gpus() -> Gpus<RwLockReadGuard<'static, ()>> {
     gpus_with(IN_USE.read().unwrap_or_else(PoisonError::into_inner))
 }
@@ -38,7 +39,10 @@ pub fn gpus_with<G>(guard: G) -> Gpus<G> {
 fn found() -> Vec<(String, Device)> {
     let mut found = device::list();
     found.retain(|found| found.kind != Type::Cpu);
-    if found.iter().any(|found| found.kind != Type::Software) {
+    if let Ok(wanted) = std::env::var("SSMPROBE_GPU") {
+        found.retain(|found| found.name == wanted);
+        assert!(!found.is_empty(), "SSMPROBE_GPU names {wanted}, which is not there");
+    } else if found.iter().any(|found| found.kind != Type::Software) {
         found.retain(|found| found.kind != Type::Software);
     }
     if found.is_empty() {
