@@ -9,6 +9,10 @@ mod memory;
 mod s4;
 mod sinkhorn;
 
+use burn::backend::DispatchDevice;
+
+use crate::gpus::gpus;
+
 /// Whether the cases that are slow on a software adapter are wanted.
 fn all() -> bool {
     std::env::var_os("SSMPROBE_GRAPHICS").is_some_and(|which| which == "all")
@@ -34,5 +38,17 @@ impl Parity {
 impl Drop for Parity {
     fn drop(&mut self) {
         assert!(self.failures.is_empty() || std::thread::panicking(), "{}", self.failures.join("\n"));
+    }
+}
+
+/// Where kernels cannot run, burn's operations take their place unseen. All that kernels are chosen by is printed for `scripts/gpu-check`.
+#[test]
+fn what_most_kernels_need_is_there() {
+    for (name, gpu) in gpus() {
+        let DispatchDevice::Cube(gpu) = gpu.as_dispatch() else { panic!("{name} is a GPU") };
+        let client = gpu.client();
+        println!("properties of {name}: {:?}", client.properties());
+        let hardware = &client.properties().hardware;
+        assert!(hardware.max_bindings >= 8 && hardware.max_units_per_cube >= 256, "{name}: {hardware:?}");
     }
 }
