@@ -462,6 +462,7 @@ fn every_picture_and_its_name_say_what_was_changed() {
     );
     let said = written(&order.unwrap().items);
     assert!(!said.contains("sinkhorn"), "a random order is no trained one: {said}");
+    assert_eq!(said.matches("Random order, seed 3").count(), 1, "the heading alone says it: {said}");
 }
 
 #[test]

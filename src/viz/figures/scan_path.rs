@@ -75,10 +75,12 @@ fn figure_height(trace: &Trace, options: &Options, width: f32, max_width: f32) -
     rows as f32 * (panel * picture::aspect(trace) + title + 4.0) - 4.0 + legend_height(memory, keys)
 }
 
-fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32) -> String {
+fn panel_title(trace: &Trace, sweep: usize, count: usize, width: f32, keys: Keys) -> String {
     match &trace.routing {
         Routing::Plan(_) => "By mean position; line: the last 10 %".to_owned(),
         _ if count == 1 && trace.reading.change.is_none() => trace.head.clone(),
+        // Of a figure by itself the heading says the change.
+        _ if count == 1 && !keys.are_shared() => "Path, coloured by step".to_owned(),
         _ if count == 1 => heading::capitalised(&trace.reading.change.to_string()),
         _ if width < WORD_FROM_PT => format!("{} of {count}", sweep + 1),
         _ => format!("Sweep {} of {count}", sweep + 1),
@@ -200,7 +202,7 @@ impl Figure for ScanPath {
             let (x, y) = ((s % columns) as f32 * (panel.w + 2.0 * pt::GAP), (s / columns) as f32 * row);
             let rect = Box2 { x, y: y + top, ..panel };
             let memory = step.and_then(|step| Some((step, order::memory(trace, s)?)));
-            let own = panel_title(trace, s, orders.len(), rect.w);
+            let own = panel_title(trace, s, orders.len(), rect.w, keys);
             let read = |step: &usize| *step.min(&order.len());
             let title = match &memory {
                 Some((step, _)) if orders.len() > 1 => format!("{own}: {} read", read(step)),
