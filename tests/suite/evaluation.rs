@@ -25,6 +25,7 @@ use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::dataset::{Choice, ClassFilter, ClassSort, MapOf, OVERVIEWS};
 use ssmprobe::viz::figures::plot::{EvaluationPlot, Plot};
+use ssmprobe::viz::heading::capitalised;
 
 use crate::heads::untrained;
 use crate::pictures::{painted, small};
@@ -975,7 +976,8 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     assert_eq!((subjects[0].probe, &subjects[0].change), (probe, &change));
     evaluated(&mut window, &part);
     window.click("Compare");
-    assert!(window.has("vs as trained") && window.has("Not retrained"));
+    let told = format!("{}, not retrained", capitalised(&change.to_string()));
+    assert!(window.has("vs as trained") && window.has(&told));
     assert!(window.state().evaluation_of(column).is_some());
 }
 

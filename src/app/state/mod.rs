@@ -275,13 +275,21 @@ impl State {
         self.columns.get(&self.selection.reference?)?.shown.trace()
     }
 
-    /// The title of a column: probe, backbone if several are open, image if it is not the current one, and intervention.
+    /// The title of a column: its name, and the intervention.
     pub fn column_title(&self, id: ColumnId) -> String {
+        let name = self.column_name(id);
+        match self.columns.get(&id).map(|column| &column.change).filter(|change| !change.is_none()) {
+            Some(change) => format!("{name} · {change}"),
+            None => name,
+        }
+    }
+
+    /// The name of a column: probe, backbone if several are open, and image if it is not the current one.
+    pub fn column_name(&self, id: ColumnId) -> String {
         let Some(column) = self.columns.get(&id) else { return String::new() };
         let probe = self.with_backbone(self.library.probe_name(column.probe), column.probe);
         let image = column.image.and_then(|image| self.library.images.get(&image)).map(Image::name);
-        let change = (!column.change.is_none()).then(|| column.change.to_string());
-        [Some(probe), image, change].into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        std::iter::once(probe).chain(image).collect::<Vec<_>>().join(" · ")
     }
 
     /// The name of a probe with its backbone if several are open, as probes of several backbones often share a name; where one is

@@ -1,4 +1,5 @@
-//! The head of a compared column: its name, its prediction, the change from the pinned one, and the menu of what can be done with it.
+//! The head of a compared column: its name, its prediction, how its reading is changed, the change from the pinned one, and the
+//! menu of what can be done with it.
 
 use super::change::{interventions, temperature, temperature_of_column};
 use super::true_class;
@@ -21,7 +22,8 @@ const NAMES_PX: f32 = 26.0;
 /// Height of the heads of these columns.
 pub fn height(cx: &PanelContext<'_>, columns: &[ColumnId]) -> f32 {
     let evaluated = columns.iter().any(|id| accuracy(cx, *id).is_some());
-    HEAD_PX + if evaluated { LINE_PX } else { 0.0 }
+    let changed = columns.iter().any(|id| cx.state.columns.get(id).is_some_and(|one| !one.change.is_none()));
+    HEAD_PX + LINE_PX * f32::from(u8::from(evaluated) + u8::from(changed))
 }
 
 /// Draws the head of a column: its name, its prediction, and the menu of what can be done with it.
@@ -30,7 +32,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
     let (pinned, title) = (cx.state.selection.reference == Some(id), cx.state.column_title(id));
     ui.spacing_mut().item_spacing = Vec2::new(6.0, 2.0);
     ui.horizontal(|ui| {
-        let text = cx.fit_title(&title, 14.5, width - if pinned { 140.0 } else { 116.0 });
+        let text = cx.fit_title(&cx.state.column_name(id), 14.5, width - if pinned { 140.0 } else { 116.0 });
         let name = ui.selectable_label(cx.focus == Some(id), RichText::new(text).size(14.5).strong());
         if name.accessible_name(&title).on_hover_text(&title).clicked() {
             cx.send(Command::Focus(id));
@@ -45,7 +47,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
         });
     });
     ui.spacing_mut().interact_size.y = 0.0; // lines of text, no higher than that
-    let Some(trace) = column.shown.trace() else { return };
+    let Some(trace) = column.shown.trace() else { return changed(ui, cx, id, &column.change) };
     let is_outdated = cx.state.is_outdated(id);
     if let Some(best) = trace.top.first() {
         let mut text = RichText::new(match is_outdated {
@@ -65,21 +67,34 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, width: f32) {
         let about = "Share of the dataset's images whose predicted class is the true one; a changed reading was not retrained";
         indented(ui, |ui| drop(ui.label(RichText::new(text).small().weak()).on_hover_text(about)));
     }
+    changed(ui, cx, id, &column.change);
     indented(ui, |ui| {
         let pinned = cx.state.selection.reference.is_some_and(|pinned| pinned != id);
         if cx.state.views.difference && pinned {
             ui.label(RichText::new("Differences").small().color(color32(cx.theme.series(0))));
         }
-        if column.change != Intervention::None {
-            let text = RichText::new("Not retrained").small().color(color32(style::failed(cx.theme)));
-            let about = "The probe was trained without this change; only its reading is changed";
-            ui.label(text).on_hover_text(about);
-        }
-        if matches!(column.change, Intervention::Temperature(_)) {
-            temperature_of_column(ui, cx, id);
-        }
         if let Some(text) = against(cx, id, trace).filter(|_| !is_outdated) {
             ui.add(egui::Label::new(RichText::new(text).small().weak()).truncate());
+        }
+    });
+}
+
+/// The line on how the reading of a column is changed, which its name has no room for.
+fn changed(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId, change: &Intervention) {
+    if change.is_none() {
+        return;
+    }
+    indented(ui, |ui| {
+        let is_number = matches!(change, Intervention::Temperature(_));
+        let text = match is_number {
+            true => "Not retrained".to_owned(), // the field beside it has the temperature
+            false => format!("{}, not retrained", capitalised(&change.to_string())),
+        };
+        let text = RichText::new(text).small().color(color32(style::failed(cx.theme)));
+        let about = "The probe was trained without this change; only its reading is changed";
+        ui.add(Label::new(text).truncate()).on_hover_text(about);
+        if is_number {
+            temperature_of_column(ui, cx, id);
         }
     });
 }
