@@ -106,11 +106,12 @@ pub fn have_other_heads_alone(run: &Run, other: &Run) -> bool {
         && compare(run, &alike, true).is_ok()
 }
 
-/// Refuses tokens other than those the run's probes read.
+/// Refuses tokens other than those the run's probes read; `config` is what the backbone's `config.json` says besides its weights,
+/// if it is known.
 ///
 /// # Errors
-/// Names the first field that differs: weights, pixels, layer or precision.
-pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
+/// Names the first field that differs: weights, pixels, layer, precision or configuration.
+pub fn same_tokens(run: &Run, tokens: &TokenKey, config: Option<&str>) -> Result<(), TrainingError> {
     let manifest = &run.manifest;
     let mut all = manifest.heads.iter().map(|variant| manifest.tokens_of(variant));
     let found = all.find(|own| own.layer == tokens.layer).unwrap_or(manifest.tokens.clone());
@@ -123,7 +124,11 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey) -> Result<(), TrainingError> {
         }
         _ => (field, found, asked),
     });
-    refuse(run, difference, |_| OTHER_TOKENS)
+    let other_config = || {
+        let (found, asked) = manifest.backbone.config.as_deref().zip(config)?;
+        self::difference("backbone.config", &found.into(), &asked.into(), &|_| false)
+    };
+    refuse(run, difference.or_else(other_config), |_| OTHER_TOKENS)
 }
 
 /// Manifest fields that may change when a run is resumed: a dataset or a backbone may have moved.
@@ -233,15 +238,22 @@ mod tests {
     #[test]
     fn files_of_a_backbone_that_were_changed_are_to_be_restored() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
-        let run = super::Run::open(&folder).unwrap();
+        let mut run = super::Run::open(&folder).unwrap();
+        run.manifest.backbone.config = Some("3 heads".to_owned());
         let mut asked = run.manifest.clone();
         asked.tokens.preprocessing.push('1');
         let resumed = super::compare(&run, &asked, true).unwrap_err().to_string();
-        let evaluated = super::same_tokens(&run, &asked.tokens).unwrap_err().to_string();
-        for error in [resumed, evaluated] {
-            let words = ["`tokens.preprocessing`", "restore", "of the backbone"];
+        let evaluated = |tokens, config| super::same_tokens(&run, tokens, config);
+        let other_pixels = evaluated(&asked.tokens, None).unwrap_err().to_string();
+        // The same weights give other tokens with another config.json.
+        let own = &run.manifest.tokens;
+        let other_config = evaluated(own, Some("4 heads")).unwrap_err().to_string();
+        let (pixels, config) = ("`tokens.preprocessing`", "`backbone.config`");
+        for (error, field) in [(resumed, pixels), (other_pixels, pixels), (other_config, config)] {
+            let words = [field, "restore", "of the backbone"];
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
         }
+        assert!(evaluated(own, Some("3 heads")).is_ok() && evaluated(own, None).is_ok());
     }
 
     #[cfg(unix)]

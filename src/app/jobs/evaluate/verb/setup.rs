@@ -78,7 +78,7 @@ impl Eval<'_> {
         plan: &Plan,
         reporter: &mut dyn Reporter,
     ) -> anyhow::Result<Vec<ProbeFile>> {
-        same_tokens(run, plan.source())?;
+        same_tokens(run, plan.source(), plan.backbone.config.as_deref())?;
         if run.manifest.tokens.dataset != plan.source().dataset {
             reporter.warn(format!(
                 "image files differ in size or time from when {} was trained; `ssmprobe train --resume --verify --out {}` \
