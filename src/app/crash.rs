@@ -21,6 +21,10 @@ const MAX_PER_PROCESS: usize = 5;
 const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
 
+/// What messages about a GPU that is of no more use to this process contain: wgpu's own words, which burn passes on, and burn's, also
+/// after a fault of a kernel or of the memory through CUDA, whose every later call fails.
+const GPU_LOST: [&str; 3] = ["evice is lost", "evice is poisoned", "evice was poisoned"];
+
 static GPU_IS_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Wakes a window that goes on without a GPU that is lost.
@@ -37,8 +41,7 @@ pub fn install(folder: Option<PathBuf>) {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |fault| {
         let message = catch_panic::panic_message(fault.payload());
-        // wgpu's own words, which burn passes on.
-        let is_lost = message.contains("evice is lost");
+        let is_lost = GPU_LOST.iter().any(|words| message.contains(words));
         if is_lost {
             GPU_IS_LOST.store(true, Ordering::SeqCst);
         }
@@ -97,7 +100,7 @@ pub fn is_gpu_lost() -> bool {
 
 /// Ends the program, which cannot go on without the GPU that is lost, with what to do.
 pub fn end_without_gpu(remedy: &str) -> ! {
-    say!("error: the GPU was lost: its driver was reset, or it is gone. {remedy}");
+    say!("error: the GPU was lost: it failed, its driver was reset, or it is gone. {remedy}");
     interrupt::end_with(1)
 }
 

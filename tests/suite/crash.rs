@@ -66,7 +66,7 @@ fn child_without_gpu() {
     panic!("it waits for the GPU for ever");
 }
 
-/// Body of the child process with a window whose GPU is lost: its worker is another process from then on.
+/// Body of the child process with a window whose GPU is lost to it, here through CUDA: its worker is another process from then on.
 #[test]
 fn child_with_window() {
     if std::env::var_os(FOLDER).is_none() {
@@ -77,8 +77,9 @@ fn child_with_window() {
     crash::keep_window(move || woken.send(()).unwrap());
     let mut worker = remote::start(None, Arc::new(|| {})).unwrap();
     assert!(worker.event().is_none() && worker.connection().host().is_none());
-    let said = "Error in Device::poll: Validation Error\n\nCaused by:\n  Parent device is lost\n";
-    let _ = std::thread::Builder::new().spawn(move || panic!("{said}")).unwrap().join();
+    let said = "The device was poisoned during launch\nCaused by:\n  cuLaunchKernel failed with status 700";
+    let compute = std::thread::Builder::new().name("compute".into());
+    let _ = compute.spawn(move || panic!("{said}")).unwrap().join();
     wakes.try_recv().unwrap();
     assert!(worker.event().is_none() && worker.connection().host().is_some_and(Host::is_here));
 }

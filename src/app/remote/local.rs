@@ -40,7 +40,7 @@ impl LocalWorker {
         // What has ended is not requested again, unless it failed, as it may have for want of the GPU.
         let said = from_fn(|| self.worker.event()).filter(|event| !matches!(event, Event::Failed(..)));
         self.events.extend(said.filter_map(|event| pending.receive(event)));
-        let lost = "The GPU was lost: its driver was reset, or it is gone";
+        let lost = "The GPU was lost: it failed, its driver was reset, or it is gone";
         // The thread that trained holds the run's folder until this program ends.
         let remedy =
             "Restart the program, which reopens what is open now, and resume the run from its checkpoint";
