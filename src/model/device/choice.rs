@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 
-use super::{DeviceError, Found, Type, adapters, describe, list, processor};
+use super::{DeviceError, Found, Type, adapters, describe, processor, without_graphics};
 
 /// An open device, and why it was chosen.
 pub struct Choice {
@@ -25,19 +25,39 @@ impl Choice {
 /// `auto` skips devices that do not open, and the reason names them; any other name gives its own device or an error.
 pub fn choose(name: &str) -> Result<Choice, DeviceError> {
     // The CPU needs no driver, so none is queried.
-    let there = if name.trim() == "cpu" { vec![processor()] } else { list() };
-    if name.trim() != "auto" {
+    let name = name.trim();
+    choose_among(name, if name == "cpu" { vec![processor()] } else { without_graphics() }, adapters::list)
+}
+
+/// [`choose`] among the devices that are `there` and those of `graphics`, which is called only if none of the others will do: graphics
+/// drivers initialise every GPU of a machine, and a broken one may end the program.
+fn choose_among(
+    name: &str,
+    mut there: Vec<Found>,
+    graphics: impl FnOnce() -> Vec<Found>,
+) -> Result<Choice, DeviceError> {
+    if name != "auto" {
+        if select(name, &there).is_err() {
+            there.extend(graphics());
+        }
         let found = select(name, &there)?;
         return Ok(Choice::new(open_found(found)?, found, "selected by name".into()));
     }
     let mut refused = String::new();
-    for (found, why) in preference(&there) {
-        match open_found(found) {
-            Ok(device) => return Ok(Choice::new(device, found, format!("{why}{refused}"))),
-            Err(error) => refused += &format!("; {error}"),
+    let mut open = |(found, why): (&Found, String)| match open_found(found) {
+        Ok(device) => Some(Choice::new(device, found, format!("{why}{refused}"))),
+        Err(error) => {
+            refused += &format!("; {error}");
+            None
         }
+    };
+    let is_cuda = |(found, _): &(&Found, String)| family(found) == "cuda";
+    if let Some(choice) = preference(&there).into_iter().filter(is_cuda).find_map(&mut open) {
+        return Ok(choice);
     }
-    unreachable!("the processor is always listed and always opens")
+    there.extend(graphics());
+    let choice = preference(&there).into_iter().filter(|tried| !is_cuda(tried)).find_map(open);
+    Ok(choice.expect("the processor is always listed and always opens"))
 }
 
 /// The devices that `auto` tries, best first, each with its reason: CUDA, then hardware GPUs, then the processor.
@@ -196,5 +216,27 @@ mod tests {
         assert_eq!(names(software), ["cpu"]);
         assert_eq!(preference(software)[0].1, "no GPU here except a software adapter");
         assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "selected by name");
+    }
+
+    /// Only these builds open CUDA's devices as the processor, for want of anything else.
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn graphics_drivers_are_asked_only_where_no_other_device_will_do() {
+        let cpu = found("cpu", "Processor", Type::Cpu);
+        let cuda = found("cuda:0", "NVIDIA RTX 6000", Type::DiscreteGpu);
+        let chosen = |name: &str, there: &[&Found]| {
+            let mut asked = false;
+            let there = there.iter().copied().cloned().collect();
+            let choice = choose_among(name, there, || {
+                asked = true;
+                vec![found("wgpu:0", "llvmpipe", Type::Software)]
+            });
+            (choice.map(|choice| choice.found.name).map_err(|error| error.to_string()), asked)
+        };
+        assert_eq!(chosen("cpu", &[&cpu]), (Ok("cpu".into()), false));
+        assert_eq!(chosen("auto", &[&cpu, &cuda]), (Ok("cuda:0".into()), false));
+        assert_eq!(chosen("auto", &[&cpu]), (Ok("cpu".into()), true), "its adapter is software");
+        let (refused, asked) = chosen("wgpu:7", &[&cpu, &cuda]);
+        assert!(asked && refused.unwrap_err().contains("wgpu:0 (llvmpipe"), "an error lists all");
     }
 }

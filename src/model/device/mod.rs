@@ -29,6 +29,8 @@ pub use kernel_cache::keep_kernels;
 pub use memory::{free_main_memory, main_memory, proc_bytes};
 pub use silence_drivers::silence_drivers;
 
+use std::iter;
+
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
@@ -117,11 +119,18 @@ pub enum DeviceError {
 /// Every device of this machine: the processor first, then CUDA devices, then adapters of wgpu. Opens none, so that
 /// no memory is taken on GPUs that are not used.
 pub fn list() -> Vec<Found> {
-    let mut found = vec![processor()];
-    #[cfg(feature = "cuda")]
-    found.extend(cuda::list());
+    let mut found = without_graphics();
     found.extend(adapters::list());
     found
+}
+
+/// The processor and every CUDA device.
+fn without_graphics() -> Vec<Found> {
+    #[cfg(feature = "cuda")]
+    let cuda = cuda::list();
+    #[cfg(not(feature = "cuda"))]
+    let cuda = [];
+    iter::once(processor()).chain(cuda).collect()
 }
 
 /// Completes a description with what only opening the device reveals: the name and memory of a CUDA device.
