@@ -4,8 +4,8 @@
 //! device is opened only if it was counted. Kernels that use an exponential are linked with libdevice, of CUDA's toolkit,
 //! so a device is not opened without it.
 
-use std::env;
 use std::path::Path;
+use std::{env, fs};
 
 use burn::tensor::{Device, DeviceType};
 
@@ -15,14 +15,23 @@ use crate::model::io::catch_panic::guard;
 /// The CUDA devices of this machine, numbered from `cuda:0`; opens none.
 pub(super) fn list() -> Vec<Found> {
     let counted = guard(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
+    let driver = driver(&fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default());
     let found = (0..counted.len()).map(|index| Found {
         name: format!("cuda:{index}"),
         adapter: format!("NVIDIA GPU {index}"),
         kind: Type::DiscreteGpu,
         api: "CUDA".into(),
+        driver: driver.clone(),
         ..Found::default()
     });
     found.collect()
+}
+
+/// The driver, from what Linux says of it; CUDA itself tells only for which version of CUDA it is.
+fn driver(version: &str) -> String {
+    let mut words = version.lines().next().unwrap_or_default().split_whitespace();
+    let number = words.find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));
+    number.map_or_else(String::new, |number| format!("NVIDIA {number}"))
 }
 
 pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
@@ -67,4 +76,21 @@ fn find_libdevice() -> Result<(), String> {
 fn device(found: &Found) -> Device {
     let index: usize = found.name.trim_start_matches("cuda:").parse().unwrap_or(0);
     Device::cuda(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::driver;
+
+    #[test]
+    fn the_driver_is_the_number_that_linux_gives() {
+        let gcc = "GCC version:  gcc version 12.3.0\n";
+        for line in [
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Sat Aug 19 01:15:15 UTC 2023\n",
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\n",
+        ] {
+            assert_eq!(driver(&format!("{line}{gcc}")), "NVIDIA 580.159.04");
+        }
+        assert_eq!(driver(""), "");
+    }
 }
