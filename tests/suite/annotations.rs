@@ -186,6 +186,10 @@ fn a_mask_lies_on_the_tokens_of_images_that_are_read_at_another_size() {
     assert_eq!((&found.object, &found.list[0].cover), (&expected, &expected));
     assert_eq!(Annotations::beside(&image), Some(root.to_owned()));
     assert_eq!(Annotations::beside(&root.join("val/bird/b.png")), None);
+    fs::rename(root.join("masks/val/bird/a.png"), root.join("masks/val/bird/a.PNG")).expect("renamed");
+    assert_eq!(Annotations::beside(&image), Some(root.to_owned()), "in capitals");
+    let again = annotations.of_image(&image, &preprocessor, Grid::new(6, 6)).expect("read");
+    assert_eq!(again, Some(found));
     // A folder of masks outside the dataset, opened by itself.
     let other = folder.path().join("elsewhere");
     grey(other.join("bird/a.png"), size, |_, y| if y < 24 { 255 } else { 0 });

@@ -34,6 +34,8 @@ const OBJECT_NUMBER: u32 = 0;
 const BOX_NUMBER: u32 = 1;
 /// Added to the numbers of parts and to labels.
 const FIRST_NUMBER: u32 = 2;
+/// The extensions by which masks are looked up.
+const ENDINGS: [&str; 2] = ["png", "PNG"];
 /// Maximum number of trailing components of an image's path by which its annotation is looked up.
 const MAX_DEPTH: usize = 8;
 
@@ -126,8 +128,9 @@ impl Annotations {
         let mut above =
             image.ancestors().skip(1).take(MAX_DEPTH).filter(|folder| !folder.as_os_str().is_empty());
         let own = |folder: &&Path| {
-            let within = image.strip_prefix(folder).unwrap_or(image).with_extension("png");
-            cub::is_there(folder) || cars::is_there(folder) || folder.join(MASKS).join(within).is_file()
+            let mask = folder.join(MASKS).join(image.strip_prefix(folder).unwrap_or(image));
+            let mut masks = ENDINGS.iter().map(|ending| mask.with_extension(ending));
+            cub::is_there(folder) || cars::is_there(folder) || masks.any(|mask| mask.is_file())
         };
         above.find(own).map(Path::to_owned)
     }
@@ -153,7 +156,8 @@ impl Annotations {
     /// The path of an image's mask, if there is one.
     fn mask(&self, image: &Path) -> Option<PathBuf> {
         let (folder, _) = self.masks.as_ref()?;
-        let mut masks = suffixes(image, true).map(|suffix| folder.join(suffix).with_added_extension("png"));
+        let masks = suffixes(image, true).map(|suffix| folder.join(suffix));
+        let mut masks = masks.flat_map(|mask| ENDINGS.map(|ending| mask.with_added_extension(ending)));
         masks.find(|path| path.is_file())
     }
 
