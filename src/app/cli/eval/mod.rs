@@ -4,12 +4,13 @@ mod output;
 
 use std::sync::{Mutex, PoisonError};
 
+use clap::ValueEnum as _;
 use indicatif::ProgressBar;
 
 use super::jobs;
 use super::on_flags::OnFlags;
 use crate::app::cli::prelude::*;
-use crate::app::jobs::evaluate::verb::{EvalEvent, EvalFlags, EvaluatedProbe};
+use crate::app::jobs::evaluate::verb::{EvalEvent, EvalFlags, EvaluatedProbe, RowFormat};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;
@@ -82,6 +83,8 @@ struct Results {
     anchors: Vec<Anchor>,
     images: usize,
     masks: usize,
+    /// Tables of images that earlier evaluations left beside the files of this one.
+    others: Vec<String>,
 }
 
 impl Eval {
@@ -151,6 +154,7 @@ impl Report {
             }
             EvalEvent::Survey { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
+                results.others.extend(tables_of_others(folder, &files));
                 files.iter().try_for_each(|file| file.save(folder))?;
                 let shown = |file: ResultFile| folder.join(file.path).display().to_string();
                 let (probe, files) =
@@ -170,6 +174,10 @@ impl Report {
                 stdout::text(output::table(&title, &results.probes, &results.anchors))
             }
             EvalEvent::Kept(file) => {
+                if let (Some(folder), false) = (folder, results.others.is_empty()) {
+                    let (folder, others) = (folder.display(), results.others.join(", "));
+                    say!("warning: {folder}: not of this evaluation, perhaps of an earlier one: {others}");
+                }
                 let Results { images, masks, ref probes, .. } = *results;
                 self.print_json(|| {
                     let (probes, file) = (probes.len(), file.as_ref().map(|file| file.display().to_string()));
@@ -189,5 +197,44 @@ impl Report {
 
     fn print_json(&self, document: impl FnOnce() -> Value) -> anyhow::Result<()> {
         if self.json { stdout::line(document()) } else { Ok(()) }
+    }
+}
+
+/// Names of the tables in `folder` that would lie beside `files`, those of a probe, in a format that is not among them; none where
+/// the evaluation there is the same.
+fn tables_of_others(folder: &Path, files: &[ResultFile]) -> Vec<String> {
+    let [evaluation, .., table] = files else { return Vec::new() };
+    let before = atomic_file::read(&folder.join(&evaluation.path), evaluation.bytes.len() as u64);
+    if before.is_ok_and(|before| before == evaluation.bytes) {
+        return Vec::new();
+    }
+    let formats = RowFormat::value_variants().iter().filter_map(RowFormat::to_possible_value);
+    let tables = formats.map(|format| table.path.with_extension(format.get_name()));
+    let others = tables.filter(|path| files.iter().all(|file| file.path != *path));
+    others.filter(|path| folder.join(path).exists()).map(|path| path.display().to_string()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_another_evaluation_in_another_format_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &str| ResultFile { path: name.into(), bytes: bytes.into() };
+        let evaluate = |format: &str, bytes: &str| {
+            let files = [file("p[a=0.1].survey.json", bytes), file(&format!("p[a=0.1].{format}"), bytes)];
+            let others = tables_of_others(folder.path(), &files);
+            files.iter().for_each(|file| file.save(folder.path()).unwrap());
+            others
+        };
+        let none = <[String; 0]>::default();
+        assert_eq!(evaluate("csv", "first"), none);
+        assert_eq!(evaluate("parquet", "first"), none, "the same numbers");
+        assert_eq!(evaluate("csv", "second"), ["p[a=0.1].parquet"]);
+        assert_eq!(evaluate("parquet", "third"), ["p[a=0.1].csv"]);
+        let both =
+            ["survey.json", "csv", "parquet"].map(|ending| file(&format!("p[a=0.1].{ending}"), "fourth"));
+        assert_eq!(tables_of_others(folder.path(), &both), none, "both are written");
     }
 }
