@@ -189,7 +189,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     // 80 images in batches of 16 make 5 steps per epoch.
     assert!(rows[1].starts_with("gap,loss,2.5,2,0") && rows[4].starts_with("gap,accuracy,10,25,"), "{csv}");
     // Losses are the same for both seeds; accuracies of 20 and 30 % have a standard deviation of 10 / sqrt(2).
-    let spread = |row: &str| row.rsplit(',').next().unwrap().parse::<f64>().unwrap();
+    let spread = |row: &str| row.rsplit(',').nth(1).unwrap().parse::<f64>().unwrap();
     assert_close("spreads", [spread(rows[1]), spread(rows[4])], [0.0, 7.07106781186548], 1e-12);
     // Several runs on one plot; the 95 % interval of two seeds is ± 12.706 standard deviations / sqrt(2).
     let twin = folder.path().join("twin");
@@ -217,7 +217,7 @@ fn the_training_of_a_run_is_drawn_the_same_every_time() {
     let rows: Vec<&str> = csv.lines().skip(4).collect();
     assert_eq!(rows.len(), 10 + 2, "{csv}");
     let first: Vec<f64> = rows[0].split(',').skip(2).map(|cell| cell.parse().unwrap()).collect();
-    assert_eq!(first, [0.5, 2.0, 0.0], "the middle of a step: {csv}");
+    assert_eq!(first, [0.5, 2.0, 0.0, 2.0], "the middle of a step, two seeds: {csv}");
     std::fs::write(folder.path().join("run/losses/s1.safetensors"), b"no losses").unwrap();
     assert_ends(&mut figures(folder.path(), &["--run", "run", "--out", "a.svg"]), 1, &["s1.safetensors"]);
     std::fs::remove_dir_all(folder.path().join("run/losses")).unwrap();

@@ -1,59 +1,68 @@
 //! Training curves: loss and accuracy of several heads over the steps, as in the paper's figure of training loss: the mean
 //! over seeds, with a band of one standard deviation or of the 95 % interval of the mean. The data are [`Curves`], not a trace.
 
-use serde::{Deserialize, Serialize};
-
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::figures::prelude::*;
 
-/// The losses and accuracies of one head during training, in the order of steps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Means over seeds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Means {
+    /// Step and value, in the order of steps.
+    pub points: Vec<(f64, f64)>,
+    /// Standard deviation over seeds of every point, or the half width of its interval; empty if there is one seed, NaN at steps
+    /// that only one seed has reached.
+    pub spread: Vec<f64>,
+    /// Number of seeds of every point.
+    pub seeds: Vec<usize>,
+}
+
+impl Means {
+    /// The lower and the upper edge of the band at every point; the points themselves without a spread.
+    fn edges(&self) -> impl Iterator<Item = f64> {
+        let spread = self.spread.iter().map(|s| s.max(0.0)).chain(std::iter::repeat(0.0));
+        self.points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
+    }
+
+    fn has_band(&self) -> bool {
+        self.spread.iter().any(|spread| *spread > 0.0)
+    }
+}
+
+/// The losses and accuracies of one head during training.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
     /// Name of the head.
     pub name: String,
     /// Its number among all series of its runs, also those that are not drawn: it gives its colour. By default its place
     /// among those that are.
-    #[serde(default)]
     pub number: Option<usize>,
-    /// Step and training loss.
-    pub loss: Vec<(f64, f64)>,
-    /// Step and accuracy on held-out images, in percent.
-    pub accuracy: Vec<(f64, f64)>,
-    /// Standard deviation over seeds of every loss, or the half width of its interval; empty if there is one seed, NaN at steps
-    /// that only one seed has reached.
-    pub loss_spread: Vec<f64>,
-    /// The same of every accuracy.
-    pub accuracy_spread: Vec<f64>,
-    /// Step and mean over seeds of the moving [`average`] of each seed's losses; drawn in place of noisy losses.
-    #[serde(default)]
-    pub average: Vec<(f64, f64)>,
-    /// Standard deviation over seeds of every average; empty if there is one seed.
-    #[serde(default)]
-    pub average_spread: Vec<f64>,
-    /// The fewest and the most seeds that a spread is over; zeros if there is none.
-    #[serde(default)]
-    pub seeds: [usize; 2],
+    /// Training losses.
+    pub loss: Means,
+    /// Accuracies on held-out images, in percent.
+    pub accuracy: Means,
+    /// Means over seeds of the moving [`average`] of each seed's losses; drawn in place of noisy losses.
+    pub average: Means,
 }
 
 impl Series {
     /// Whether there are so many losses that their moving average is drawn, and they themselves only faintly.
     fn is_noisy(&self) -> bool {
-        self.loss.len() >= AVERAGE_FRACTION && self.average.len() == self.loss.len()
+        let [losses, averages] = [&self.loss, &self.average].map(|means| means.points.len());
+        losses >= AVERAGE_FRACTION && averages == losses
     }
 
-    /// The losses to draw, averaged if they are noisy, and their spread.
-    fn drawn_loss(&self) -> (&Vec<(f64, f64)>, &Vec<f64>) {
-        if self.is_noisy() { (&self.average, &self.average_spread) } else { (&self.loss, &self.loss_spread) }
+    /// The losses to draw, averaged if they are noisy.
+    fn drawn_loss(&self) -> &Means {
+        if self.is_noisy() { &self.average } else { &self.loss }
     }
 }
 
 /// The curves of one run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
     /// One per head.
     pub series: Vec<Series>,
     /// Whether spreads are half widths of the 95 % interval of the mean instead of standard deviations.
-    #[serde(default)]
     pub interval: bool,
 }
 
@@ -110,11 +119,8 @@ impl TrainingPlot {
         for series in &mut curves.series {
             match self.part {
                 Part::Both => {}
-                Part::Loss => (series.accuracy, series.accuracy_spread) = Default::default(),
-                Part::Accuracy => {
-                    (series.loss, series.loss_spread) = Default::default();
-                    (series.average, series.average_spread) = Default::default();
-                }
+                Part::Loss => series.accuracy = Means::default(),
+                Part::Accuracy => (series.loss, series.average) = Default::default(),
             }
         }
         curves
@@ -140,23 +146,23 @@ impl Plot for TrainingPlot {
         let Curves { series, interval } = &self.selected();
         let mut rows = Vec::new();
         for one in series {
-            let Series { name, loss, loss_spread, accuracy, accuracy_spread, .. } = one;
-            let averaged = one.is_noisy().then_some(("average_loss", &one.average, &one.average_spread));
-            let measures = [("loss", loss, loss_spread)].into_iter().chain(averaged);
-            for (measure, points, spread) in measures.chain([("accuracy", accuracy, accuracy_spread)]) {
-                let spread = spread.iter().copied().chain(std::iter::repeat(f64::NAN));
-                rows.extend(points.iter().zip(spread).map(|(point, spread)| (name, measure, *point, spread)));
+            let averaged = one.is_noisy().then_some(("average_loss", &one.average));
+            let measures = [("loss", &one.loss)].into_iter().chain(averaged);
+            for (measure, means) in measures.chain([("accuracy", &one.accuracy)]) {
+                let row = |(at, point)| (&one.name, measure, point, means, at);
+                rows.extend(means.points.iter().enumerate().map(row));
             }
         }
         Table::default()
             .words("head", rows.iter().map(|(name, ..)| (*name).clone()))
             .words("measure", rows.iter().map(|(_, measure, ..)| (*measure).to_owned()))
-            .numbers("step", rows.iter().map(|(.., (step, _), _)| *step))
-            .numbers("value", rows.iter().map(|(.., (_, value), _)| *value))
+            .numbers("step", rows.iter().map(|(_, _, point, ..)| point.0))
+            .numbers("value", rows.iter().map(|(_, _, point, ..)| point.1))
             .numbers(
                 if *interval { "interval_95_half_width" } else { "standard_deviation" },
-                rows.iter().map(|(.., spread)| *spread),
+                rows.iter().map(|(.., means, at)| means.spread.get(*at).copied()),
             )
+            .numbers("seeds", rows.iter().map(|(.., means, at)| Some(*means.seeds.get(*at)? as f64)))
     }
 }
 
@@ -177,7 +183,7 @@ const AVERAGE_FRACTION: usize = 60;
 
 /// Draws the loss, and below it the accuracy; whichever has no points is left out.
 fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-    let has = |f: fn(&Series) -> &Vec<(f64, f64)>| curves.series.iter().any(|s| !f(s).is_empty());
+    let has = |f: fn(&Series) -> &Means| curves.series.iter().any(|s| !f(s).points.is_empty());
     let (has_loss, has_accuracy) = (has(|s| &s.loss), has(|s| &s.accuracy));
     if !has_loss && !has_accuracy {
         return Err(Empty(NO_STEP.to_owned()));
@@ -186,13 +192,13 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let mut scene = Scene::new(width, size.height, "Training curves", theme.background);
     let mut key: Vec<(Mark, &str)> =
         curves.numbered().map(|(i, s)| (Mark::Line(stroke(theme, i)), s.name.as_str())).collect();
-    let mut spreads = curves.series.iter().flat_map(|s| s.loss_spread.iter().chain(&s.accuracy_spread));
-    let bands = bands(curves.interval, curves.series.iter().flat_map(|s| s.seeds));
-    key.extend(spreads.any(|spread| *spread > 0.0).then_some((Mark::None, &*bands)));
+    let mut means = curves.series.iter().flat_map(|s| [&s.loss, &s.accuracy]);
+    let bands = bands(curves.interval, means.clone().flat_map(|means| &means.seeds).copied());
+    key.extend(means.any(Means::has_band).then_some((Mark::None, &*bands)));
     let top = legend::legend(&mut scene, theme, [0.0, 0.0], width, &key);
     let height = (size.height - top) / if has_loss && has_accuracy { 2.0 } else { 1.0 };
-    let steps = curves.series.iter().flat_map(|s| s.loss.iter().chain(&s.accuracy)).map(|p| p.0);
-    let (first, last) = extent(steps).unwrap_or((0.0, 1.0));
+    let steps = curves.series.iter().flat_map(|s| s.loss.points.iter().chain(&s.accuracy.points));
+    let (first, last) = extent(steps.map(|p| p.0)).unwrap_or((0.0, 1.0));
     let panel = |y: f32, height: f32, scale: Scale, x: &str, label: &str| {
         let x = Axis::counts(Scale::linear(first.min(0.0), last), x, 5);
         Frame::fit(Box2::new(0.0, y, width, height), x, Axis::new(scale, label, 4))
@@ -200,7 +206,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
     let (x, gap) = if has_accuracy { ("", pt::GAP) } else { (STEP, 0.0) };
     let mut upper = panel(top, height - gap, loss_scale(curves, log), x, LOSS);
     let under = if has_loss { top + height } else { top };
-    let accuracies = curves.series.iter().flat_map(|s| with_band(&s.accuracy, &s.accuracy_spread));
+    let accuracies = curves.series.iter().flat_map(|s| s.accuracy.edges());
     let mut lower = panel(under, height, accuracy_scale(accuracies), STEP, ACCURACY);
     if has_loss && has_accuracy {
         Frame::align(&mut [&mut upper, &mut lower]);
@@ -209,7 +215,7 @@ fn draw(curves: &Curves, log: bool, theme: &Theme, size: Size) -> Result<Scene, 
         draw_lines(&mut scene, theme, &upper, curves, Series::drawn_loss, true);
     }
     if has_accuracy {
-        draw_lines(&mut scene, theme, &lower, curves, |s| (&s.accuracy, &s.accuracy_spread), false);
+        draw_lines(&mut scene, theme, &lower, curves, |s| &s.accuracy, false);
     }
     Ok(scene)
 }
@@ -286,21 +292,14 @@ pub fn band(mean: &[f64], spread: &[f64], log: bool) -> Option<[Vec<f64>; 2]> {
     Some(edges)
 }
 
-/// The edges of the band at every point of a curve; the points themselves without a spread.
-fn with_band<'a>(points: &'a [(f64, f64)], spread: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
-    let spread = spread.iter().map(|s| s.max(0.0)).chain(std::iter::repeat(0.0));
-    points.iter().zip(spread).flat_map(|(p, s)| [p.1 - s, p.1 + s])
-}
-
 fn loss_scale(curves: &Curves, log: bool) -> Scale {
     let values = || {
         curves.series.iter().flat_map(|s| {
-            let (points, spread) = s.drawn_loss();
+            let drawn = s.drawn_loss();
             // Of losses drawn faintly the axis includes the highest, but not the lowest, which would shrink the other lines.
-            let is_faint = !spread.iter().any(|spread| *spread > 0.0);
-            let highest = s.loss.iter().map(|p| p.1).filter(|_| is_faint);
+            let highest = s.loss.points.iter().map(|p| p.1).filter(|_| !drawn.has_band());
             let highest = highest.fold(f64::NEG_INFINITY, f64::max);
-            with_band(points, spread).chain(highest.is_finite().then_some(highest))
+            drawn.edges().chain(highest.is_finite().then_some(highest))
         })
     };
     let (lo, hi) = extent(values()).unwrap_or((0.0, 1.0));
@@ -326,7 +325,7 @@ fn draw_lines(
     theme: &Theme,
     frame: &Frame,
     curves: &Curves,
-    points_of: impl Fn(&Series) -> (&Vec<(f64, f64)>, &Vec<f64>),
+    means_of: impl Fn(&Series) -> &Means,
     is_loss: bool,
 ) {
     frame.grid(scene, theme);
@@ -336,7 +335,7 @@ fn draw_lines(
         points.iter().step_by(stride).chain(last).map(|p| frame.at(p.0, p.1)).collect()
     };
     for (i, series) in curves.numbered() {
-        let (points, spread) = points_of(series);
+        let Means { points, spread, .. } = means_of(series);
         let mean: Vec<f64> = points.iter().map(|point| point.1).collect();
         // What lies below a logarithmic axis is drawn at its end.
         if let Some(edges) = band(&mean, spread, false) {
@@ -346,11 +345,11 @@ fn draw_lines(
             let outline = high.into_iter().chain(low.into_iter().rev()).collect();
             scene.polygon(outline, theme.series(i).alpha(0.16));
         } else if is_loss && series.is_noisy() {
-            scene.line(place(&series.loss), Stroke::new(pt::LINE * 0.5, theme.series(i).alpha(0.25)));
+            scene.line(place(&series.loss.points), Stroke::new(pt::LINE * 0.5, theme.series(i).alpha(0.25)));
         }
     }
     for (i, series) in curves.numbered() {
-        let (points, _) = points_of(series);
+        let points = &means_of(series).points;
         scene.line(place(points), stroke(theme, i));
         if !is_loss && points.len() <= MAX_DOTS {
             for p in place(points) {

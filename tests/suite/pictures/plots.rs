@@ -3,7 +3,7 @@
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
 use ssmprobe::viz::draw::font;
-use ssmprobe::viz::figures::curves::{self, Curves, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::curves::{self, Curves, Means, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
@@ -205,7 +205,7 @@ pub fn training_loss() {
 fn a_band_on_a_logarithmic_axis_is_as_wide_as_on_a_linear_one() {
     let mut plot = small::training(Part::Loss, true);
     let spread = [0.9 * LOSSES[0][0], 0.6 * LOSSES[0][1], 0.7 * LOSSES[0][2], 1.5 * LOSSES[0][3]];
-    plot.curves.series[0].loss_spread = spread.into();
+    plot.curves.series[0].loss.spread = spread.into();
     let marks = plotted(&plot, &Theme::light());
     let axes = marks.axes(0);
     let edge =
@@ -355,17 +355,19 @@ fn heads_differ_by_their_dash_and_not_by_colour_alone() {
 #[test]
 fn bands_of_training_curves_say_what_they_are() {
     let mut plot = small::training(Part::Both, false);
-    plot.curves.series[0].accuracy_spread = vec![10.0; 4];
+    plot.curves.series[0].accuracy.spread = vec![10.0; 4];
     for (interval, text) in [(true, "95 % interval of the mean"), (false, "one standard deviation")] {
         plot.curves.interval = interval;
-        for (seeds, over) in [([5, 5], "5"), ([2, 5], "2 to 5")] {
-            plot.curves.series[0].seeds = seeds;
+        for (seeds, over) in [([5; 4], "5"), ([5, 5, 2, 1], "2 to 5")] {
+            plot.curves.series[0].accuracy.seeds = seeds.into();
             assert!(plotted(&plot, &Theme::light()).has(&format!("Bands: {text} over {over} seeds")));
         }
     }
     let table = plot.table();
     let one_seed = (0..table.rows()).map(|row| table.row(row)).find(|row| row[0] == "gap");
     assert_eq!(one_seed.expect("a row")[4], "", "one seed has no spread");
+    let last = (0..table.rows()).map(|row| table.row(row)).rfind(|row| row[0] == "sinkhorn");
+    assert_eq!(last.expect("a row"), ["sinkhorn", "accuracy", "35", "58", "10", "1"]);
     let mut bare = plot.clone();
     bare.curves.series.remove(0);
     // Nor is anything said of the bands of losses beside accuracies that have none.
@@ -383,8 +385,9 @@ fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
     let loss = |at: usize| 2.0 - 0.01 * at as f64 + if at.is_multiple_of(2) { 0.3 } else { -0.3 };
     let points: Vec<(f64, f64)> = (0..80).map(|at| (at as f64, loss(at))).collect();
     let average = curves::average(&points);
+    let means = |points: &[(f64, f64)]| Means { points: points.to_vec(), ..Means::default() };
     let series =
-        Series { name: "gap".into(), loss: points.clone(), average: average.clone(), ..Series::default() };
+        Series { name: "gap".into(), loss: means(&points), average: means(&average), ..Series::default() };
     let mut plot: TrainingPlot = small::training(Part::Loss, false);
     plot.curves.series = vec![series];
     let theme = Theme::light();

@@ -19,7 +19,7 @@ use ssmprobe::model::trace::{
     Attributed, Attribution, Diagnostic, Evidence, HISTOGRAM_BINS, Matrix, OrderContrast, OrderTest, Picture,
     Prediction, Reading, Reassigned, Region, Regions, Routing, Trace,
 };
-use ssmprobe::viz::figures::curves::{Curves, Part, Series, TrainingPlot};
+use ssmprobe::viz::figures::curves::{Curves, Means, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::dataset::{Choice, ColorBy, MapOf, Overview};
 use ssmprobe::viz::figures::image_map::ImageMapPlot;
 use ssmprobe::viz::figures::plot::{Caption, EvaluationPlot};
@@ -533,12 +533,15 @@ pub const SPREAD: [f64; 4] = [0.2, 0.1, 0.05, 0.03];
 
 /// The curves of two heads; the second has one seed.
 pub fn training(part: Part, log: bool) -> TrainingPlot {
-    let points = |values: [f64; 4]| STEPS.into_iter().zip(values).collect::<Vec<_>>();
+    let means = |values: [f64; 4], spread: &[f64]| Means {
+        points: STEPS.into_iter().zip(values).collect(),
+        spread: spread.into(),
+        seeds: Vec::new(),
+    };
     let series = [0, 1].map(|at| Series {
         name: ["sinkhorn", "gap"][at].into(),
-        loss: points(LOSSES[at]),
-        accuracy: points(ACCURACIES[at]),
-        loss_spread: if at == 0 { SPREAD.into() } else { Vec::new() },
+        loss: means(LOSSES[at], if at == 0 { &SPREAD } else { &[] }),
+        accuracy: means(ACCURACIES[at], &[]),
         ..Series::default()
     });
     let curves = Curves { series: series.into(), ..Curves::default() };

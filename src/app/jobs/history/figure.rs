@@ -4,7 +4,7 @@
 use super::{About, TrainHistory};
 use crate::app::format::{counted, shell_path, shell_word};
 use crate::viz::Info;
-use crate::viz::figures::curves::{Curves, Part, Series, TrainingPlot, average};
+use crate::viz::figures::curves::{Curves, Means, Part, Series, TrainingPlot, average};
 use crate::viz::figures::plot::{Caption, own_path};
 
 use super::curve::{Band, Curve, Measure};
@@ -74,19 +74,18 @@ impl TrainHistory {
     fn series(&self, head: usize, name: String, band: Band) -> Series {
         let steps = self.about.steps_per_epoch();
         let several = self.about.seeds.len() > 1;
-        let line = |curve: Curve| {
-            let (spread, Curve { at, mean, .. }) = (curve.band(band), curve);
-            let points = at.iter().zip(mean).map(|(at, mean)| (at * steps, mean)).collect();
-            (points, if several { spread } else { Vec::new() })
+        let means = |curve: Curve| {
+            let spread = if several { curve.band(band) } else { Vec::new() };
+            let points = curve.at.iter().zip(curve.mean).map(|(at, mean)| (at * steps, mean)).collect();
+            Means { points, spread, seeds: curve.seeds }
         };
-        let [loss, accuracy] = [Measure::Loss, Measure::Test].map(|measure| self.curve(head, measure));
-        let seeds = || loss.seeds.iter().chain(&accuracy.seeds).copied().filter(|seeds| *seeds > 1);
-        let seeds = [seeds().min(), seeds().max()].map(Option::unwrap_or_default);
-        let ((loss, loss_spread), (accuracy, accuracy_spread)) = (line(loss), line(accuracy));
-        let averaged = self.curve_of(head, Measure::Loss, |points| average(&points));
-        let (average, average_spread) = line(averaged);
-        let number = None;
-        Series { name, number, loss, accuracy, loss_spread, accuracy_spread, average, average_spread, seeds }
+        Series {
+            name,
+            number: None,
+            loss: means(self.curve(head, Measure::Loss)),
+            accuracy: means(self.curve(head, Measure::Test)),
+            average: means(self.curve_of(head, Measure::Loss, |points| average(&points))),
+        }
     }
 }
 
@@ -112,11 +111,14 @@ mod tests {
         }
         let figure = loss_of_gap(&history, false);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
-        assert_eq!((gap.loss.len(), gap.average.len(), gap.average_spread.len()), (800, 800, 800));
+        assert_eq!(
+            (gap.loss.points.len(), gap.average.points.len(), gap.average.spread.len()),
+            (800, 800, 800)
+        );
         let middle = 400;
-        assert!((gap.average[middle].1 - 2.5).abs() < 0.02);
-        assert!((gap.average_spread[middle] - 0.5f64.sqrt()).abs() < 0.05, "that of the seeds");
-        assert!((gap.loss_spread[middle] - 0.5f64.sqrt()).abs() > 0.1, "with that of the batches");
+        assert!((gap.average.points[middle].1 - 2.5).abs() < 0.02);
+        assert!((gap.average.spread[middle] - 0.5f64.sqrt()).abs() < 0.05, "that of the seeds");
+        assert!((gap.loss.spread[middle] - 0.5f64.sqrt()).abs() > 0.1, "with that of the batches");
         let table = figure.table();
         assert_eq!((table.rows(), &*table.row(799)[1], &*table.row(800)[1]), (1600, "loss", "average_loss"));
     }
@@ -128,12 +130,13 @@ mod tests {
         history.epochs(&metrics.map(|(seed, epoch, loss, test)| metric("gap", seed, epoch, loss, test)));
         let figure = loss_of_gap(&history, true);
         let [gap] = &figure.curves.series[..] else { panic!("one head") };
-        assert_eq!(gap.loss, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
-        assert_eq!(gap.accuracy, [(2.0, 50.0), (4.0, 50.0)]);
-        assert_eq!(gap.seeds, [2, 2], "the second epoch, of one seed, has no band");
-        assert!((gap.loss_spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss_spread[1].is_nan());
+        assert_eq!(gap.loss.points, [(1.0, 2.0), (3.0, 0.5)], "8 images in batches of 4 are 2 steps");
+        assert_eq!(gap.accuracy.points, [(2.0, 50.0), (4.0, 50.0)]);
+        let seeds = [&gap.loss, &gap.accuracy].map(|means| &means.seeds[..]);
+        assert_eq!(seeds, [[2, 1]; 2], "the second epoch, of one seed, has no band");
+        assert!((gap.loss.spread[0] - 2f64.sqrt()).abs() < 1e-12 && gap.loss.spread[1].is_nan());
         assert_eq!(figure.table().heads()[4], "standard_deviation");
-        assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", ""], "one seed has no spread");
+        assert_eq!(figure.table().row(1), ["gap", "loss", "3", "0.5", "", "1"], "one seed has no spread");
         let interval = TrainHistory::figure_of(&[&history], &[], Part::Loss, true, Band::Interval);
         assert_eq!(interval.table().heads()[4], "interval_95_half_width");
         let second = ["sinkhorn".to_owned()];
@@ -142,7 +145,7 @@ mod tests {
         // 9 images in batches of 4 are 3 steps: the last has one.
         history.about.train = 9;
         let figure = loss_of_gap(&history, true);
-        assert_eq!(figure.curves.series[0].accuracy, [(3.0, 50.0), (6.0, 50.0)]);
+        assert_eq!(figure.curves.series[0].accuracy.points, [(3.0, 50.0), (6.0, 50.0)]);
         assert_eq!(figure.caption.command, "--run run --figure training_loss --heads gap --log");
     }
 }
