@@ -117,17 +117,23 @@ impl Plot for SettingsPlot {
             let place = |values: &[f64], numbers: Vec<f64>| -> Vec<Point> {
                 values.iter().zip(numbers).map(|(x, y)| frame.at(*x, y)).collect()
             };
-            for (at, line) in self.lines.iter().enumerate() {
+            let of_line = |(at, line): (usize, &SettingLine)| {
                 let known = line.points.iter().filter_map(|point| Some((point.value, number(point)?)));
                 let (values, numbers): (Vec<f64>, Vec<OverSeeds>) = known.unzip();
                 let means: Vec<f64> = numbers.iter().map(|number| number.mean).collect();
                 let deviations: Vec<f64> =
                     numbers.iter().map(|number| number.deviation.unwrap_or(0.0)).collect();
-                if let Some(edges) = curves::band(&means, &deviations, false) {
-                    let [low, high] = edges.map(|edge| place(&values, edge));
+                (at, values, means, deviations)
+            };
+            let lines: Vec<_> = self.lines.iter().enumerate().map(of_line).collect();
+            for (at, values, means, deviations) in &lines {
+                if let Some(edges) = curves::band(means, deviations, false) {
+                    let [low, high] = edges.map(|edge| place(values, edge));
                     let outline = high.into_iter().chain(low.into_iter().rev()).collect();
-                    scene.polygon(outline, theme.series(at).alpha(0.16));
+                    scene.polygon(outline, theme.series(*at).alpha(0.16));
                 }
+            }
+            for (at, values, means, _) in lines {
                 let points = place(&values, means);
                 points.iter().for_each(|point| scene.dot(*point, 1.3, theme.series(at), None));
                 scene.line(points, stroke(theme, at));

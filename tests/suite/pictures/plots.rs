@@ -319,6 +319,21 @@ pub fn settings() {
     let expected: Vec<Point> = edge(1.0).into_iter().chain(edge(-1.0).into_iter().rev()).collect();
     assert_close("the band", marks.areas(marks.swatch("softsort").alpha(0.16))[0], expected, 0.02);
     assert_eq!(plot.table().row(0)[4..], ["4", "3", "1", ""]);
+    // All bands are below all lines: that of a later line would veil an earlier one.
+    plot.lines[1].points.iter_mut().for_each(|point| point.accuracy.deviation = Some(20.0));
+    plot.lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.coverage = None);
+    let theme = Theme::light();
+    let shapes = plotted(&plot, &theme).items.into_iter().map(|item| item.shape);
+    let drawn = shapes.filter_map(|shape| match shape {
+        Shape::Path { closed: true, fill: Some(_), points, .. } if points.len() == 6 => Some("band"),
+        Shape::Path { stroke: Some(stroke), points, .. }
+            if points.len() == 3 && theme.series.contains(&stroke.color) =>
+        {
+            Some("line")
+        }
+        _ => None,
+    });
+    assert_eq!(drawn.collect::<Vec<_>>(), ["band", "band", "line", "line"]);
     let none = SettingsPlot { lines: Vec::new(), ..small::settings() };
     let why = Plot::draw_column(&none, &Theme::light(), export::points(85.0)).err();
     assert!(why.is_some_and(|why| why.0.contains("ssmprobe sweep")));
