@@ -167,12 +167,15 @@ impl Report {
         let formats: Vec<FormatArg> =
             if self.format.is_empty() { FORMATS.iter().map(Some).collect() } else { self.format.clone() };
         make_folder(out)?;
+        let mut written = IndexSet::new();
         for table in &tables {
             for format in &formats {
-                paths::write(&out.join(file_name(&table.id, *format)), &rendered(table, *format)?)?;
+                let name = file_name(&table.id, *format);
+                paths::write(&out.join(&name), &rendered(table, *format)?)?;
+                written.insert(name);
             }
         }
-        let others = self.others(out, &tables);
+        let others = self.others(out, &tables, &written);
         if !others.is_empty() {
             let (out, others) = (out.display(), others.join(", "));
             say!("warning: {out}: not as these runs give them, perhaps of an earlier report: {others}");
@@ -181,18 +184,18 @@ impl Report {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The names of files in `out` of tables asked for that are not as the runs give them, as those of an earlier report: a reader
-    /// would take them for others of the same numbers. They stay, as a `main.tex` may as well be a paper.
-    fn others(&self, out: &Path, tables: &[Table]) -> Vec<String> {
+    /// The names of files in `out`, besides those `written`, of tables asked for that are not as the runs give them, as those of an
+    /// earlier report: a reader would take them for others of the same numbers. They stay, as a `main.tex` may as well be a paper.
+    fn others(&self, out: &Path, tables: &[Table], written: &IndexSet<String>) -> Vec<String> {
         let asked =
             TABLES.iter().map(|kind| kind.id).filter(|id| self.table.is_empty() || self.table.contains(id));
         let ids: IndexSet<&str> = asked.chain(tables.iter().map(|table| table.id.as_str())).collect();
         let formats = || FORMATS.iter().map(Some).chain([None]);
         let all = ids.into_iter().flat_map(|id| formats().map(move |format| (id, format)));
         let is_other = |&(id, format): &(&str, FormatArg)| {
-            let Ok(there) = atomic_file::read(&out.join(file_name(id, format)), MAX_BYTES) else {
-                return false;
-            };
+            let name = file_name(id, format);
+            let there = (!written.contains(&name)).then(|| atomic_file::read(&out.join(name), MAX_BYTES));
+            let Some(Ok(there)) = there else { return false };
             let table = tables.iter().find(|table| table.id == id);
             !table.is_some_and(|table| rendered(table, format).is_ok_and(|own| own == there))
         };
