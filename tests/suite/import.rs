@@ -477,6 +477,10 @@ fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
         assert_eq!(preprocessor.resize, Some((Size::Shortest(17), Filter::Bilinear)));
         assert_eq!((preprocessor.crop, preprocessor.normalise.unwrap().0), (Some((16, 16)), mean));
     }
+    let config = fs::read_to_string(at("config.json")).unwrap();
+    fs::write(at("config.json"), config.replace("0.9,", r#"0.9, "crop_mode": "border","#)).unwrap();
+    let error = open(None).map(|_| ()).unwrap_err();
+    assert_says(error, &["config.json: its crop_mode is \"border\"", "not padded", "write center"]);
     // With a configuration of transformers, the weights' names are not the expected ones.
     fs::write(at("config.json"), r#"{"model_type": "vit"}"#).unwrap();
     let error = Backbone::open(folder.path(), &Device::flex()).map(|_| ()).unwrap_err().to_string();

@@ -42,6 +42,10 @@ pub enum OriginalError {
         "{path}: its model_args give timm's model another {name} ({value}), which is not supported; if no token depends on it, delete it from that file"
     )]
     ModelArg { path: PathBuf, name: String, value: String },
+    #[error(
+        "{path}: its crop_mode is {found:?}, expected center or squash, as images are not padded here; to crop them instead, write center in that file"
+    )]
+    CropMode { path: PathBuf, found: String },
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("{path} cannot be written: {source}")]

@@ -99,7 +99,7 @@ impl Original {
         if let Some(activation) = published.map_or(Ok(None), |own| own.activation(parsed.gated))? {
             config["hidden_act"] = activation.into();
         }
-        let images = published.and_then(|own| own.preprocessing.as_ref());
+        let images = published.map_or(Ok(None), TimmConfig::preprocessing)?;
         let preprocessor = encoder.preprocessor(options, &parsed, images)?;
         notes.extend(images.map(|_| "images: as the config.json beside the weights says".to_owned()));
         Ok(Self { weights, prefix, targets, config, preprocessor, notes })

@@ -32,6 +32,11 @@ impl PretrainedCfg {
         (0.1..=1.0).contains(&self.crop_pct) && self.std.iter().all(|std| *std > 1e-6)
     }
 
+    /// Its crop mode, if it is neither the default, `center`, nor `squash`: `border` pads images, so that nothing is cut off.
+    pub fn unknown_crop_mode(&self) -> Option<&str> {
+        self.crop_mode.as_deref().filter(|mode| !["center", "squash"].contains(mode))
+    }
+
     /// Height and width of its images.
     pub fn image(&self) -> [usize; 2] {
         let [_, height, width] = self.input_size;

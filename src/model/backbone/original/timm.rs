@@ -34,7 +34,7 @@ const ACTIVATIONS: &[(&str, &str)] = &[
 pub(super) struct TimmConfig {
     path: PathBuf,
     /// The preprocessing of its images, if it is valid.
-    pub preprocessing: Option<PretrainedCfg>,
+    preprocessing: Option<PretrainedCfg>,
     model_args: Map<String, Value>,
 }
 
@@ -65,6 +65,17 @@ impl TimmConfig {
         let said = self.model_args.get("img_size").and_then(given);
         let said = said.or_else(|| self.preprocessing.as_ref().map(PretrainedCfg::image));
         said.is_none_or(|said| said == image)
+    }
+
+    /// The preprocessing of its images, if it is valid.
+    ///
+    /// # Errors
+    /// If it is not known here.
+    pub fn preprocessing(&self) -> Result<Option<&PretrainedCfg>, OriginalError> {
+        match self.preprocessing.as_ref().and_then(PretrainedCfg::unknown_crop_mode) {
+            None => Ok(self.preprocessing.as_ref()),
+            Some(mode) => Err(OriginalError::CropMode { path: self.path.clone(), found: mode.to_owned() }),
+        }
     }
 
     /// The number of attention heads of a model of such images, if it is not the architecture's.
