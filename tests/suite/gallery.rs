@@ -143,6 +143,13 @@ fn evidence_for_the_true_class_is_that_of_each_image() {
     state::answer(&mut state, &look);
     let look = state::does(&mut state, Command::SelectImage(images[4])).expect("asked");
     assert_eq!(look.1.class, of[0], "a chosen class stays");
+    // The offer of the true class for all columns holds for the next image, too, unless they show several.
+    assert_eq!(state.true_class_in_all("crane".to_owned()), Command::FollowTrueClass);
+    let change = Intervention::NoRouting;
+    let probe = state.columns[&column].probe;
+    state.dispatch(Command::AddColumn { probe, image: Some(images[0]), change });
+    let fixed = Command::SetClass(ClassChoice::Named("crane".to_owned()));
+    assert_eq!(state.true_class_in_all("crane".to_owned()), fixed);
 }
 
 /// A window with a dataset, evaluated with both probes, and the contact sheet in front; the second probe predicts the

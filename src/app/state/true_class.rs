@@ -1,7 +1,8 @@
 //! The true class of an image of a dataset, and which classes of a probe are that one.
 
-use super::State;
+use super::command::Command;
 use super::library::{Image, Library};
+use super::{Column, State};
 use crate::app::jobs::{ClassChoice, ImageId, ProbeId};
 use crate::model::data::synsets;
 use crate::model::probe::{by_place, class_word};
@@ -66,5 +67,15 @@ impl State {
         let known = image.filter(|_| self.selection.follows_true).and_then(|id| self.library.images.get(&id));
         let own = known.and_then(|image| self.library.true_class_word(image));
         own.map_or_else(|| self.selection.class.clone(), ClassChoice::Named)
+    }
+    /// The command by which all columns show evidence for the true class of the current image, called `name`. Where all show that
+    /// image, each next one has its own true class, too.
+    pub fn true_class_in_all(&self, name: String) -> Command {
+        let shows_current =
+            |column: &Column| column.image.is_none_or(|image| Some(image) == self.selection.image);
+        match self.compared().all(|(_, column)| shows_current(column)) {
+            true => Command::FollowTrueClass,
+            false => Command::SetClass(ClassChoice::Named(name)),
+        }
     }
 }

@@ -84,25 +84,29 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         return;
     }
     let own = cx.state.current_image().and_then(|image| cx.state.library.true_class_word(image));
-    let own = own.map(|name| (name, "The true class, in all columns"));
+    let own =
+        own.map(|name| (name.clone(), "The true class, in all columns", cx.state.true_class_in_all(name)));
     let predicted = shown[0].clone();
-    let predicted = predicted.map(|name| (name, "The predicted class of the first column, in all of them"));
+    let predicted = predicted.map(|name| {
+        let command = Command::SetClass(ClassChoice::Named(name.clone()));
+        (name, "The predicted class of the first column, in all of them", command)
+    });
     // Probes of several datasets may share no class.
-    let is_shared = |(name, _): &(String, _)| {
+    let is_shared = |(name, ..): &(String, _, _)| {
         explained().all(|(column, _)| cx.state.library.has_class(column.probe, name))
     };
     let mut offers: Vec<_> = own.into_iter().chain(predicted).filter(is_shared).collect();
     offers.dedup_by(|later, earlier| synsets::same_class(&later.0, &earlier.0));
     let about = "Columns show evidence for different classes";
     let text = if offers.is_empty() { about } else { "Classes differ; show" };
-    let buttons: f32 = offers.iter().map(|(name, _)| font::width(name, 13.5) + 20.0).sum();
+    let buttons: f32 = offers.iter().map(|(name, ..)| font::width(name, 13.5) + 20.0).sum();
     keep_together(ui, font::width(text, 13.5) + buttons);
     // A row of its own, as wrapped lines do not centre their first label.
     ui.horizontal_wrapped(|ui| {
         ui.weak(text).on_hover_text(about);
-        for (name, about) in offers {
-            if ui.button(&name).on_hover_text(about).clicked() {
-                cx.send(Command::SetClass(ClassChoice::Named(name)));
+        for (name, about, command) in offers {
+            if ui.button(name).on_hover_text(about).clicked() {
+                cx.send(command);
             }
         }
     });
