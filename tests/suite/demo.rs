@@ -1,9 +1,8 @@
-//! Drawn scenes as a dataset, and the bundled demo: complete, small, opened within a second, and with a correct AUC.
+//! Drawn scenes as a dataset, and the bundled demo: complete, small, and with a correct AUC.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
 use ssmprobe::app::demo::{self, DemoInfo};
@@ -117,22 +116,20 @@ fn the_bundled_demo_is_small_and_whole() {
 }
 
 #[test]
-fn the_bundled_demo_opens_within_a_second() {
+fn the_probes_of_the_bundled_demo_are_of_its_backbones() {
     let (folder, about) = demo();
-    let device = Device::flex();
-    let open = || {
-        let start = Instant::now();
-        for about in &about.backbones {
-            let backbone = Backbone::open(&about.folder(&folder), &device).unwrap();
-            for head in &about.heads {
-                let probe = Probe::load(about.probe(&folder, &head.id)).unwrap();
-                assert_eq!(probe.meta.backbone.fingerprint.as_deref(), Some(backbone.fingerprint()));
-            }
+    for about in &about.backbones {
+        let backbone = Backbone::open(&about.folder(&folder), &Device::flex()).unwrap();
+        for head in &about.heads {
+            let probe = Probe::load(about.probe(&folder, &head.id)).unwrap();
+            assert_eq!(
+                probe.meta.backbone.fingerprint.as_deref(),
+                Some(backbone.fingerprint()),
+                "{}",
+                head.id
+            );
         }
-        start.elapsed()
-    };
-    let quickest = (0..3).map(|_| open()).min().unwrap(); // other tests run beside this one
-    assert!(quickest < Duration::from_secs(1), "{quickest:?}");
+    }
 }
 
 #[test]
