@@ -700,6 +700,29 @@ fn tables_of_objects_say_which_heads_were_evaluated_with_other_masks() {
     }
 }
 
+/// An evaluation after the images had changed, stopped after its first probes.
+#[test]
+fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
+    let (_folder, [mut source]) = main_source();
+    let says = |source: &Source| {
+        ["main", "order", "scramble", "diagnostics", "regions"].map(|id| {
+            let table = build(id, std::slice::from_ref(source)).remove(0);
+            let said = "on images with other contents than the first probe, and not comparable: Sinkhorn; ";
+            table.notes.iter().any(|note| note.contains(said))
+        })
+    };
+    let set = |source: &mut Source, files: Option<&str>, wanted: fn(&ProbeMetrics) -> bool| {
+        let probes = source.evaluations.as_mut().unwrap().probes.iter_mut();
+        probes.filter(|probe| wanted(probe)).for_each(|probe| probe.image_files = files.map(str::to_owned));
+    };
+    set(&mut source, Some("images"), |_| true);
+    assert_eq!(says(&source), [false; 5]);
+    set(&mut source, None, |probe| probe.head == "sinkhorn" && probe.seed == 1);
+    assert_eq!(says(&source), [false; 5], "not known");
+    set(&mut source, Some("others"), |probe| probe.head == "sinkhorn" && probe.seed == 1);
+    assert_eq!(says(&source), [true; 5]);
+}
+
 #[test]
 fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
     let (folder, run) = birds(&["gap", "cls"], 1, |head, _| 8 + head);

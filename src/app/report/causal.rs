@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::choice::{called, choice_note};
+use super::choice::{called, choice_note, other_images_note};
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
@@ -51,6 +51,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 100 %, those of differences at -100 and 100";
     let mut table =
         source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note);
+    table.notes.extend(other_images_note(source, variants.iter().copied()));
     table.notes.extend(choice_note(source, variants.iter().copied()));
     let missed = source.reference.as_deref().filter(|name| find(name).is_none());
     table.notes.extend(missed.map(|name| {

@@ -119,8 +119,10 @@ pub(super) fn of_evaluated<'a, T, K: PartialEq>(
     let passed_over: HashSet<&str> = source.grids().iter().filter(has_chosen).flat_map(others).collect();
     all.retain(|(variant, _)| !passed_over.contains(&*variant.name));
     let fewer = fewer_seeds_note(source, all.iter().map(|(variant, own)| (*variant, own.len())));
-    let choice = choice_note(source, all.iter().map(|(variant, _)| *variant));
-    (all, fewer.into_iter().chain(choice).collect())
+    let variants = || all.iter().map(|(variant, _)| *variant);
+    let notes = [other_images_note(source, variants()), choice_note(source, variants())];
+    let notes = fewer.into_iter().chain(notes.into_iter().flatten()).collect();
+    (all, notes)
 }
 
 /// Which variants have results of fewer seeds than were trained, given their number: the notes on a run count all of its seeds.
@@ -145,16 +147,36 @@ pub(super) fn other_masks_note<'a>(
 ) -> Option<String> {
     let objects =
         |probe: &ProbeMetrics| Some((probe.metrics.masks, probe.metrics.localization?.object_share?));
+    others_note(source, variants, objects, "with other masks", "with the same masks")
+}
+
+/// The same of other images, by the content of their files, where that is known.
+pub(super) fn other_images_note<'a>(
+    source: &Source,
+    variants: impl IntoIterator<Item = &'a Variant>,
+) -> Option<String> {
+    let files = |probe: &ProbeMetrics| probe.image_files.clone();
+    others_note(source, variants, files, "on images with other contents", "on the same images")
+}
+
+/// Which variants have a probe of which `what` is known and not that of the first of all.
+fn others_note<'a, T: PartialEq + Clone>(
+    source: &Source,
+    variants: impl IntoIterator<Item = &'a Variant>,
+    what: impl Fn(&ProbeMetrics) -> Option<T>,
+    differently: &str,
+    alike: &str,
+) -> Option<String> {
     let mut first = None;
     let others = variants.into_iter().filter(|variant| {
-        let mut own = source.evaluated(&variant.name).filter_map(objects);
-        own.any(|own| *first.get_or_insert(own) != own)
+        let mut own = source.evaluated(&variant.name).filter_map(&what);
+        own.any(|own| *first.get_or_insert_with(|| own.clone()) != own)
     });
     let others = others.map(title).collect::<Vec<_>>().join(", ");
     (!others.is_empty()).then(|| {
         format!(
-            "Evaluated with other masks than the first probe, and not comparable: {others}; `ssmprobe eval --run RUN` \
-             evaluates all of them with the same masks"
+            "Evaluated {differently} than the first probe, and not comparable: {others}; `ssmprobe eval --run RUN` \
+             evaluates all of them {alike}"
         )
     })
 }

@@ -1,7 +1,7 @@
 //! The main comparison (paper, "Frozen MAE probing"): every head by tier, at its best epoch and after
 //! the last, the anchors in the floor tier, and agreement with the objects' masks if the dataset has masks.
 
-use super::choice::{choice_note, fewer_seeds_note, other_masks_note};
+use super::choice::{choice_note, fewer_seeds_note, other_images_note, other_masks_note};
 use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::app::format::noun;
@@ -45,7 +45,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let found =
         |name: &str| source.evaluated(name).filter(|probe| probe.metrics.localization.is_some()).count();
     table.notes.extend(fewer_seeds_note(source, variants.iter().map(|own| (*own, found(&own.name)))));
-    table.notes.extend(other_masks_note(source, variants));
+    table.notes.extend(other_masks_note(source, variants.iter().copied()));
+    let found = |variant: &&Variant| found(&variant.name) > 0;
+    table.notes.extend(other_images_note(source, variants.iter().copied().filter(found)));
     table.notes.extend(anchor_notes(source));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
