@@ -26,6 +26,9 @@ const MAX_BATCH_BYTES: usize = 1 << 29;
 const PIXEL_BYTES: usize = 4 + 3;
 /// Sampling factor of the palette's quantiser: 1 is finest, 30 fastest.
 const PALETTE_SPEED: i32 = 10;
+/// Colours of the palette that give way to those farthest from it: few pixels have these, as on the edge of a marked token, and the
+/// quantiser gives them none of their own.
+const FARTHEST: usize = 16;
 
 /// Default resolution of a GIF, in dots per inch.
 pub const GIF_DPI: f32 = 150.0;
@@ -123,7 +126,7 @@ impl Picture {
 struct Palette {
     /// Red, green and blue of each.
     colors: Vec<u8>,
-    nearest: HashMap<[u8; 3], u8>,
+    known: HashMap<[u8; 3], u8>,
 }
 
 impl Palette {
@@ -132,23 +135,54 @@ impl Palette {
         let height = (rgb.len() / (3 * usize::from(width))).min(usize::from(u16::MAX));
         let rgb = &rgb[..3 * usize::from(width) * height];
         let frame = Frame::from_rgb_speed(width, height as u16, rgb, PALETTE_SPEED);
-        Self { colors: frame.palette.unwrap_or_default(), nearest: HashMap::new() }
+        let mut palette = Self { colors: frame.palette.unwrap_or_default(), known: HashMap::new() };
+        palette.add_farthest(rgb);
+        palette
+    }
+
+    /// Puts the [`FARTHEST`] colours of these pixels in the place of those that the fewest pixels have.
+    fn add_farthest(&mut self, rgb: &[u8]) {
+        let mut counts = HashMap::<[u8; 3], usize>::new();
+        rgb.chunks_exact(3).for_each(|p| *counts.entry([p[0], p[1], p[2]]).or_default() += 1);
+        let mut all: Vec<_> = counts.into_iter().collect();
+        all.sort_unstable();
+        let mut pixels = vec![0_usize; self.colors.len() / 3];
+        let error = |(color, count): &([u8; 3], usize)| {
+            let (at, error) = nearest(&self.colors, *color);
+            pixels[at] += count;
+            error
+        };
+        let mut errors: Vec<i32> = all.iter().map(error).collect();
+        let mut rarest: Vec<usize> = (0..pixels.len()).collect();
+        rarest.sort_by_key(|at| pixels[*at]);
+        for at in rarest.into_iter().take(FARTHEST) {
+            let worst = errors.iter().enumerate().max_by_key(|(_, error)| **error);
+            let Some((worst, _)) = worst.filter(|(_, error)| **error > 0) else { break };
+            let color = all[worst].0;
+            self.colors[3 * at..][..3].copy_from_slice(&color);
+            for (error, (other, _)) in errors.iter_mut().zip(&all) {
+                *error = distance(&color, other).min(*error);
+            }
+        }
     }
 
     fn indices(&mut self, rgb: &[u8]) -> Vec<u8> {
-        let Self { colors, nearest } = self;
-        let find = |[r, g, b]: [u8; 3]| {
-            let distance = |c: &[u8]| {
-                let squared = |a: u8, b: u8| (i32::from(a) - i32::from(b)).pow(2);
-                squared(c[0], r) + squared(c[1], g) + squared(c[2], b)
-            };
-            let best = colors.chunks_exact(3).enumerate().min_by_key(|(_, color)| distance(color));
-            best.map_or(0, |(at, _)| at as u8)
-        };
-        let mut index =
-            |p: &[u8]| *nearest.entry([p[0], p[1], p[2]]).or_insert_with_key(|color| find(*color));
+        let Self { colors, known } = self;
+        let find = |color: &[u8; 3]| nearest(colors, *color).0 as u8;
+        let mut index = |p: &[u8]| *known.entry([p[0], p[1], p[2]]).or_insert_with_key(find);
         rgb.chunks_exact(3).map(&mut index).collect()
     }
+}
+
+/// The place of the nearest of the `colors`, and its squared distance.
+fn nearest(colors: &[u8], color: [u8; 3]) -> (usize, i32) {
+    let distances = colors.chunks_exact(3).map(|own| distance(own, &color)).enumerate();
+    distances.min_by_key(|(_, distance)| *distance).unwrap_or_default()
+}
+
+/// The squared distance of two colours.
+fn distance(one: &[u8], other: &[u8]) -> i32 {
+    one.iter().zip(other).map(|(a, b)| (i32::from(*a) - i32::from(*b)).pow(2)).sum()
 }
 
 /// The file being encoded.
@@ -217,6 +251,15 @@ mod tests {
             frames += 1;
         }
         assert_eq!(frames, 12);
+    }
+
+    #[test]
+    fn a_colour_of_a_pixel_is_in_the_palette_if_no_other_is_near() {
+        let mut rgb: Vec<u8> = (0..100).flat_map(|y| (0..100).flat_map(move |x| [2 * x, 2 * y, 0])).collect();
+        rgb[3 * 5050..][..3].copy_from_slice(&[0, 0, 255]);
+        let palette = Palette::from_rgb(100, &rgb);
+        assert_eq!(palette.colors.len(), 3 * 256);
+        assert_eq!(nearest(&palette.colors, [0, 0, 255]).1, 0);
     }
 
     #[test]
