@@ -49,8 +49,8 @@ const EVENT_CAPACITY: usize = 16;
 const HELLO_PATIENCE: Duration = Duration::from_mins(2);
 /// How long a worker may take to exit after its input is closed, before it is killed.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long to wait for the rest of the standard error of a process that has ended.
-const STDERR_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for the rest of the standard error of a process that has ended, which says why; another may still hold it open.
+const STDERR_PATIENCE: Duration = Duration::from_secs(5);
 /// The exit codes of a shell that did not find the program, or may not execute it.
 const NO_PROGRAM: [i32; 2] = [127, 126];
 
