@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn only_a_read_that_waits_for_long_is_silence() {
         let times = Times { silence: Duration::ZERO, look: Duration::from_millis(20), ..TIMES };
-        let (is_silent, after) = watched(Some(Instant::now()), times, 1000);
+        let (is_silent, after) = watched(Some(Instant::now()), times, 15_000);
         assert!(is_silent && after >= 2 * times.look, "what was asleep has until the second look to read");
         assert!(!watched(Some(Instant::now()), Times { silence: TIMES.silence, ..times }, 10).0);
         // What came waits to be fetched, by a window that is hidden.
