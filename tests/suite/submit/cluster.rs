@@ -3,7 +3,11 @@
 
 use super::{assert_same, jobs, process, states, sweep};
 use crate::interrupts::{self, send};
+use crate::preload::{hold, library, release};
 use crate::run::prelude::*;
+
+/// Epochs of a training that is disturbed after the first.
+const EPOCHS: usize = 8;
 
 /// A Slurm that is stopped on drop.
 pub struct Slurm {
@@ -74,6 +78,26 @@ impl Slurm {
         };
         stdout.lines().filter_map(task).collect()
     }
+
+    /// Whether the first training task of a run went back to the queue, where it is not for long.
+    fn has_requeued(&self, folder: &Path) -> bool {
+        let plan = fs::read_to_string(folder.join("tasks/plan.json")).expect("a plan");
+        let stdout = self.call(
+            "squeue",
+            &[
+                "--noheader",
+                "--array",
+                "--states=all",
+                "--name=ssmprobe-train",
+                "--Format=ArrayJobID,ArrayTaskID,RestartCnt",
+            ],
+        );
+        stdout.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let [id, "1", restarts] = words[..] else { return false };
+            restarts != "0" && plan.contains(&format!("\"id\": \"{id}\""))
+        })
+    }
 }
 
 impl Drop for Slurm {
@@ -95,11 +119,16 @@ fn trains(folder: &Path) -> Option<u32> {
     process(["--part=1/2", folder.to_str().expect("text")])
 }
 
-/// Suspends that process after its first checkpoint, so that it cannot end before what the test does to it.
-fn suspended(folder: &Path) -> u32 {
-    until("the first checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
-    let process = trains(folder).expect("it trains");
+/// Submits a training of two tasks, and suspends the process of the first at its first checkpoint, so that it cannot end before what
+/// the test does to it.
+fn suspended(slurm: &Slurm, library: &Path, desk: &Desk, out: &str) -> u32 {
+    let submit = desk.train(out, EPOCHS, &["--submit", "slurm", "--cpus", "1"]);
+    let checkpoint = format!("{out}/tasks/1/state/checkpoint.safetensors");
+    done(&mut slurm.on(hold(library, submit, &checkpoint)));
+    until("the first checkpoint", || desk.path(&checkpoint).exists());
+    let process = trains(&desk.path(out)).expect("it trains");
     send("-STOP", process);
+    release(library);
     process
 }
 
@@ -137,41 +166,36 @@ fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
 fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let Some(slurm) = Slurm::start() else { return };
     let desk = Desk::new(36, 12);
-    let long = |out: &str, more: &[&str]| desk.train(out, 300, more);
+    let Some(library) = library(&desk.path("")) else { return };
     let folder = desk.path("parts");
-    done(&mut slurm.on(long("parts", &["--submit", "slurm", "--cpus", "1"])));
-    let process = suspended(&folder);
-    let list = || states(&mut slurm.on(jobs(&folder, &["--json"])));
+    let process = suspended(&slurm, &library, &desk, "parts");
     // The signal that Slurm sends before the time limit.
-    let running = slurm.call("squeue", &["--noheader", "--states=RUNNING", "--format=%i"]);
-    let running: Vec<&str> = running.split_whitespace().collect();
-    slurm.call("scancel", &[&["--batch", "--signal=USR1"][..], &running].concat());
+    let (_, id, _) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
+    slurm.call("scancel", &["--batch", "--signal=USR1", &id]);
     until("a task out of time", || {
         // It saves as soon as it continues, and is gone then.
         let _ = Command::new("kill").args(["-CONT", &process.to_string()]).stderr(Stdio::null()).status();
-        list()["train-1"] == "waiting"
+        slurm.has_requeued(&folder)
     });
-    assert!(!folder.join("tasks/state/train-1").exists(), "it is not over");
+    let code = fs::read_to_string(folder.join("tasks/state/train-1")).unwrap_or_default();
+    assert!(["", "0\n"].contains(&code.as_str()), "it was not over: {code}");
 
     // Another task is preempted by an urgent job.
     let other = desk.path("sent-away");
-    done(&mut slurm.on(long("sent-away", &["--submit", "slurm", "--cpus", "1"])));
-    suspended(&other); // Slurm itself continues what it ends
+    suspended(&slurm, &library, &desk, "sent-away"); // Slurm itself continues what it ends
     let urgent = ["--partition=urgent", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 1"];
     slurm.call("sbatch", &urgent);
-    let list = || states(&mut slurm.on(jobs(&other, &["--json"])));
-    until("a task that is sent away", || list()["train-1"] == "waiting");
+    until("a task that is sent away", || slurm.has_requeued(&other));
 
     // A third is cancelled, and resumes on request.
     let ended = desk.path("ended");
-    done(&mut slurm.on(long("ended", &["--submit", "slurm", "--cpus", "1"])));
-    suspended(&ended);
+    suspended(&slurm, &library, &desk, "ended");
     done(&mut slurm.on(jobs(&ended, &["--cancel"])));
     let list = || states(&mut slurm.on(jobs(&ended, &["--json"])));
     until("the end of all tasks", || list().values().all(|state| state != "running" && state != "waiting"));
     done(&mut slurm.on(jobs(&ended, &["--retry"])));
 
-    done(&mut long("whole", &[]));
+    done(&mut desk.train("whole", EPOCHS, &[]));
     for folder in [&ended, &folder, &other] {
         done(&mut slurm.on(jobs(folder, &["--wait"])));
         assert_same(folder, &desk.path("whole"));
@@ -182,11 +206,11 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
 fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of_sight() {
     let Some(slurm) = Slurm::start() else { return };
     let desk = Desk::new(36, 12);
-    done(&mut desk.train("whole", 400, &[]));
+    let Some(library) = library(&desk.path("")) else { return };
+    done(&mut desk.train("whole", EPOCHS, &[]));
     for what in ["lose", "cut"] {
         let folder = desk.path(what);
-        done(&mut slurm.on(desk.train(what, 400, &["--submit", "slurm", "--cpus", "1"])));
-        let before = suspended(&folder);
+        let before = suspended(&slurm, &library, &desk, what);
         let (_, _, node) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
         slurm.node(what, &node);
         let log = folder.join("tasks/log/train-1.txt");
