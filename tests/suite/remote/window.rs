@@ -201,7 +201,7 @@ fn what_is_shown_stays_while_nobody_answers() {
     let waits = *sitting.state().jobs.iter().find(|(_, job)| job.title.contains("gap")).expect("a job").0;
     sitting.wants(Command::Cancel(waits));
     sitting.until("the end of a job", |s| !s.state().jobs.contains_key(&waits));
-    fs::write(&script, text).expect("a script");
+    write_script(&script, &text);
     sitting.until("a button", |s| s.harness.query_by_label("Connect now").is_some() || s.stands());
     if let Some(button) = sitting.harness.query_by_label("Connect now") {
         button.click();

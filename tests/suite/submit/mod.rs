@@ -3,7 +3,6 @@
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 
 use ssmprobe::app::format::shell_path;
 use ssmprobe::model::train::run::Run;
@@ -59,10 +58,11 @@ pub fn states(command: &mut Command) -> BTreeMap<String, String> {
     tasks.iter().map(|task| (text(&task["task"]), text(&task["how"]["state"]))).collect()
 }
 
-/// Writes an executable shell script.
+/// Writes an executable shell script. Another process does so, and puts it in place whole: what this one has open for writing a process
+/// that another thread starts has for a moment, too, and no such file can be run.
 pub fn write_script(path: &Path, text: &str) {
-    fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it may be run");
+    let write = r#"printf '#!/bin/sh\n%s\n' "$2" > "$1.new" && chmod 755 "$1.new" && mv "$1.new" "$1""#;
+    done(Command::new("sh").args(["-c", write, "sh"]).arg(path).arg(text));
 }
 
 /// Writes stand-ins for Slurm's commands to `folder`, with `sbatch` of this text; the queue is always empty.
