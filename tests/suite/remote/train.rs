@@ -1,19 +1,22 @@
 //! `train --on`: a training as a process of its own, which continues when a client that follows it ends.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStderr};
 
 use super::sshd::Sshd;
-use super::{children, end, is_alive, kill, signal, start, stopped, until};
+use super::{children, end, is_alive, kill, signal, start, until, write_script};
 use crate::preload::{hold, library, load, release};
 use crate::run::prelude::*;
 use crate::run::{assert_same_training, files, shell};
 
 const REAL: &str = env!("CARGO_BIN_EXE_ssmprobe");
 
-/// The process id of the training in the run `out`.
+/// The process id of the training in the run `out`, once it is known.
 pub fn training_pid(desk: &Desk, out: &str) -> u32 {
-    let known: serde_json::Value = json(desk.path(out).join("train.json"));
+    let path = desk.path(out).join("train.json");
+    until("its process", || path.exists());
+    let known: serde_json::Value = json(path);
     known["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process")
 }
 
@@ -46,11 +49,11 @@ fn a_training_elsewhere_says_what_one_here_says_and_makes_the_same() {
     assert_eq!(events.last().expect("an end")["finished"], true);
 }
 
-/// Waits until a client has found the training; what it said, and where the rest is read.
-fn finds(client: &mut Child) -> (String, BufReader<ChildStderr>) {
+/// Waits until a client has said these words of the training; all that it said, and where the rest is read.
+fn says(client: &mut Child, words: &str) -> (String, BufReader<ChildStderr>) {
     let mut lines = BufReader::new(client.stderr.take().expect("piped"));
     let mut stderr = String::new();
-    while !stderr.contains("found as process") {
+    while !stderr.contains(words) {
         assert!(lines.read_line(&mut stderr).expect("text") > 0, "{stderr}");
     }
     (stderr, lines)
@@ -59,7 +62,7 @@ fn finds(client: &mut Child) -> (String, BufReader<ChildStderr>) {
 /// Lets a client find the training, which is held, and follow it to its end.
 fn follows(client: &mut Command, library: &Path) {
     let mut client = start(client);
-    let (mut stderr, mut lines) = finds(&mut client);
+    let (mut stderr, mut lines) = says(&mut client, "found as process");
     release(library);
     lines.read_to_string(&mut stderr).expect("text");
     assert!(client.wait().expect("a child").success(), "{stderr}");
@@ -71,11 +74,12 @@ fn ctrl_c_leaves_it_running_and_the_command_it_names_follows_it() {
     let Some(library) = library(&desk.path("")) else { return };
     done(&mut desk.train("here", 4, &[]));
     let train = there(&desk, "there", 4);
-    let client = start(&mut hold(&library, train, "there/state/checkpoint.safetensors"));
-    until("an epoch", || epochs(&desk, "there") > 0);
+    let mut client = start(&mut hold(&library, train, "there/state/checkpoint.safetensors"));
+    let (mut stderr, mut lines) = says(&mut client, "started as process");
     let pid = training_pid(&desk, "there");
     signal(&client, "-INT");
-    let stderr = stopped(client);
+    lines.read_to_string(&mut stderr).expect("text");
+    assert_eq!(client.wait().expect("a child").code(), Some(130), "{stderr}");
     assert!(stderr.contains(&format!("save and stop it: kill {pid}")), "{stderr}");
     let look =
         stderr.lines().find_map(|line| line.split_once("Follow it again: ssmprobe ")).expect("a command").1;
@@ -175,7 +179,7 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     let before = log();
     let mut other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
     // The owner file is watched for a sign of life, which takes at most 15 s.
-    let (mut stderr, mut lines) = finds(&mut other);
+    let (mut stderr, mut lines) = says(&mut other, "found as process");
     signal(&other, "-INT");
     lines.read_to_string(&mut stderr).expect("text");
     let code = other.wait().expect("a child").code();
@@ -206,7 +210,7 @@ fn what_goes_wrong_there_is_told_here() {
         code == 1 && (stderr.contains("it cannot be reached") || stderr.contains("cannot be started")),
         "{stderr}"
     );
-    let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9");
+    let odd: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9");
     let mut train = program();
     assert_ends(
         train.args(["train", "--on", "local", "--resume", "--out"]).arg(odd),
@@ -235,19 +239,29 @@ fn what_goes_wrong_there_is_told_here() {
 fn a_training_never_notices_that_ssh_or_a_worker_is_killed() {
     let Some(sshd) = Sshd::start() else { return };
     let desk = Desk::new(24, 12);
-    done(&mut desk.train("here", 300, &[]));
-    let mut train = desk.train("there", 300, &[]);
-    sshd.on(&mut train, REAL);
+    let Some(library) = library(&desk.path("")) else { return };
+    done(&mut desk.train("here", 4, &[]));
+    let mut train = desk.train("there", 4, &[]);
+    // sshd passes no environment on.
+    let held = hold(&library, Command::new(REAL), "there/state/checkpoint.safetensors");
+    let set = |(name, value): (&OsStr, Option<&OsStr>)| {
+        format!("{}='{}' ", name.display(), value.expect("a value").display())
+    };
+    let environment: String = held.get_envs().map(set).collect();
+    let program = desk.path("held");
+    write_script(&program, &format!("{environment}exec '{REAL}' \"$@\""));
+    sshd.on(&mut train, program.to_str().expect("text"));
     let script = sshd.folder.path().join("ssh");
     let text = fs::read_to_string(&script).expect("a script");
-    fs::write(&script, text.replace("exec ", "echo 'a word of ssh' >&2\nexec ")).expect("a file");
+    write_script(&script, &text.replace("exec ", "echo 'a word of ssh' >&2\nexec "));
     let client = start(&mut train);
     let ssh = || children(client.id()).first().copied();
     until("an epoch", || epochs(&desk, "there") > 0);
     let pid = training_pid(&desk, "there");
     let first = ssh().expect("ssh runs");
     kill(first);
-    until("another connection", || ssh().is_some_and(|ssh| ssh != first) || epochs(&desk, "there") >= 1200);
+    until("another connection", || ssh().is_some_and(|ssh| ssh != first));
+    release(&library);
     let (code, stderr) = end(client);
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("connection lost; the training keeps running there"), "{stderr}");
