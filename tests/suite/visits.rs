@@ -45,7 +45,7 @@ impl Window {
     /// Whether the window closes after a click on this button, once what that writes is written.
     fn closes_by(&mut self, button: &str) -> bool {
         self.harness.get_by_label(button).click();
-        (0..2000).any(|_| {
+        (0..60_000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             self.harness.step();
             let sent = &self.harness.output().viewport_output[&egui::ViewportId::ROOT].commands;
@@ -406,7 +406,9 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
     window.wants(Command::Uncompare(vec![gap]));
     window.wants(Command::ShowProbe(gap));
     // It is written some time after a change, and not again without one.
-    window.until("a session", |_| session.exists());
+    window.until("the last change", |_| {
+        Workspace::load(&session).is_ok_and(|kept| kept.columns.iter().any(|column| !column.compared))
+    });
     let quiet = std::time::Instant::now();
     while quiet.elapsed() < Duration::from_secs(4) {
         window.harness.step();
@@ -477,7 +479,7 @@ fn what_is_removed_with_the_window_does_not_come_back_and_what_was_opened_beside
     window.wants(Command::OpenImages(vec!["birds".into()]));
     let image = *window.state().library.images.keys().next().expect("an image");
     window.wants(Command::Star(image, true));
-    window.until("a session", |_| session.exists());
+    window.until("a star", |_| Workspace::load(&session).is_ok_and(|kept| !kept.notes.is_empty()));
     let kept = || Workspace::load(&session).expect("a workspace");
     assert_eq!([kept().notes.len(), kept().images.len(), kept().probes.len()], [1, 3, 0]);
     drop(window);
@@ -633,7 +635,7 @@ fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the
     std::fs::remove_file(&config).expect("removed");
     let session = config.join("session.ssmprobe");
     window.until("a session", |_| session.exists());
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_secs(2)); // the window is told of it
     window.harness.run();
     block(&config);
     keep(&mut window);
