@@ -114,7 +114,7 @@ fn where_memory_is_short_a_fault_ends_as_ever_and_its_report_has_no_names() {
     for megabytes in (100..4000).step_by(10) {
         let folder = room.path().join(megabytes.to_string());
         let mut command = Command::new("timeout");
-        command.args(["30", "sh", "-c", "ulimit -v $0; exec \"$@\"", &(megabytes * 1024).to_string()]);
+        command.args(["300", "sh", "-c", "ulimit -v $0; exec \"$@\"", &(megabytes * 1024).to_string()]);
         command.arg(std::env::current_exe().unwrap());
         command.args(["crash::child_in_need", "--exact", "--test-threads", "1"]);
         command.env(FOLDER, &folder).env("RUST_BACKTRACE", "0"); // the standard library's own lines need as much

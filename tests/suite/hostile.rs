@@ -14,7 +14,7 @@ const MAX_MEMORY: u64 = 200_000;
 /// Processor time that a run may use, in seconds.
 const MAX_SECONDS: f64 = 1.0;
 /// Time after which a run is killed and the test fails.
-const TIME_LIMIT: Duration = Duration::from_mins(1);
+const TIME_LIMIT: Duration = Duration::from_mins(5);
 
 fn fixture(name: &str) -> PathBuf {
     root().join("tests/fixtures/hostile").join(name)

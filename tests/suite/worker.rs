@@ -496,11 +496,9 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     }
     let mut desk = Desk::new(WorkerEnv::default());
     let mut state = State::new(Settings::default());
-    let begun = Instant::now();
     desk.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
     settle(&mut desk, &mut state);
     assert_eq!(state.library.images.len(), 10_000);
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     let names: Vec<_> = state.library.images.values().map(|image| image.place.path.clone()).collect();
     assert!(names.is_sorted());
     let sieve = ssmprobe::app::state::GalleryFilter { text: "B".into(), ..Default::default() };
@@ -524,7 +522,6 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
 
 #[test]
 fn closing_ends_the_threads_whatever_they_wait_for() {
-    let begun = Instant::now();
     let mut desk = Desk::with(WorkerEnv::default(), &["gap"]);
     for job in 10..100 {
         desk.worker.send(look(job, &fixture("images/one.png"), 1));
@@ -533,8 +530,9 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
     let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
     std::thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
     drop(desk);
-    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert!(begun.elapsed() < PATIENCE);
 }
 
 #[test]
@@ -553,7 +551,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
     wait_for(&READING);
     let begun = Instant::now();
     drop(desk);
-    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Downloads that almost stall.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::server::Reply;
 use super::{client, hub, model, proceed, store, usual};
@@ -20,12 +20,11 @@ fn a_download_that_drips_is_given_up_and_resumed() {
         });
         let server = hub(&usual(), &dripping);
         let patience = Duration::from_millis(500);
-        let begun = Instant::now();
         let slow = Hub { patience, ..client(&server, cache.path()) };
         let error = slow.resolve("org/name", &mut proceed).unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
         let HubError::Interrupted { done, total, .. } = error else { panic!("{error}") };
-        assert!(0 < done && done < 200 && total == model().len() as u64, "{done} of {total}");
+        // All of it would take more than an hour.
+        assert!(0 < done && done < total && total == model().len() as u64, "{done} of {total}");
         assert!(error.to_string().contains("start it again to resume"), "{error}");
         if !every_byte_breaks {
             assert!(error.to_string().contains("less than 65536 bytes received in 500ms"), "{error}");
