@@ -51,6 +51,11 @@ impl Progress {
         format!("{}{left}", self.counts())
     }
 
+    /// How far, and then what is done, of which a narrow line may cut the end: `12.0 of 345.1 MB, 0:40 left · Downloading a.bin`.
+    pub fn line(&self) -> String {
+        format!("{} · {}", self.amounts(), self.what)
+    }
+
     /// How far in words, without the time left: `12.0 of 345.1 MB`.
     pub fn counts(&self) -> String {
         let amount = |n: u64| match self.unit {
@@ -206,6 +211,7 @@ mod tests {
             left: None,
         };
         assert_eq!(progress.amounts(), "12.0 of 345.1 MB, 0:55 left");
+        assert_eq!(progress.line(), "12.0 of 345.1 MB, 0:55 left · Downloading");
         let files = Progress { unit: Unit::Items, done: 3000, total: None, ..progress };
         assert_eq!(files.amounts(), "3,000");
     }

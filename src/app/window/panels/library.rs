@@ -11,6 +11,7 @@ use super::library_row::{self, Entry};
 use super::library_section::{self, Section, edge, header};
 use super::probe_rows::ProbeRows;
 use crate::app::format::{self, noun};
+use crate::app::jobs::Progress;
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
@@ -116,7 +117,7 @@ fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let evaluating =
         cx.state.evaluations.under_way().and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
     if let Some(progress) = evaluating.and_then(|job| job.progress.as_ref()) {
-        about = format!("{}: {}", progress.what, progress.amounts());
+        about = progress.line();
     }
     let name = dataset.name();
     let done = Entry { selected: used, ..Entry::new(&name, &about, dot) }.show(ui);
@@ -198,7 +199,7 @@ pub fn words<F>(
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
-            let words = progress.map_or("Opening…".to_owned(), |p| format!("{} {}", p.what, p.amounts()));
+            let words = progress.map_or("Opening…".to_owned(), Progress::line);
             (words, color32(theme.series(4)))
         }
     }
