@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use egui::{Color32, Slider};
+use egui::{Color32, Id, Slider};
 use egui_plot::{
-    FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotPoints, Points,
+    FilledArea, GridInput, GridMark, HoverPosition, Legend, Line, LineStyle, Plot, PlotMemory, PlotPoints,
+    Points,
 };
 
 use super::head_curves::{HeadCurve, HeadCurves};
@@ -216,7 +217,10 @@ impl Curves {
         // Read out as they are, as in the table below and in exports, however they are smoothed.
         let read: Vec<(&str, &Curve)> = curves.iter().map(|(_, one)| (&*one.name, &one.raw)).collect();
         let band_of = self.band;
-        let plot = Plot::new((&runs[0].about.folder, loss))
+        let id = Id::unique(("curves", &runs[0].about.folder, loss));
+        let is_new = PlotMemory::load(ui.ctx(), id).is_none();
+        let plot = Plot::new("curves")
+            .id(id)
             .width(size.x)
             .height(size.y)
             .show_background(false)
@@ -271,6 +275,10 @@ impl Curves {
                 }
             })
         });
+        if is_new {
+            // egui_plot gives its axes the room that they took the last time: their names lay on their numbers.
+            ui.ctx().request_discard("the room for the axes of new curves is not known yet");
+        }
         let response = scope.inner;
         let text = format!("{name} of {}", counted(curves.len(), "head", "heads"));
         response.response.widget_info(|| WidgetInfo::labeled(egui::Role::Image, true, &text));
