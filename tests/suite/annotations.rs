@@ -3,8 +3,8 @@
 use ssmprobe::app::process_memory;
 use ssmprobe::model::annotations::{Annotations, RegionSet};
 use ssmprobe::model::backbone::preprocess::{Filter, Preprocessor, Size};
+use ssmprobe::model::data;
 use ssmprobe::model::data::image::{Photo, dimensions};
-use ssmprobe::model::data::{self, Source};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::regions::{Region, Regions, members};
 
@@ -442,12 +442,8 @@ fn every_bird_of_the_real_photographs_has_a_patch() {
     let dataset = data::open(&root).expect("a dataset");
     let annotations = Annotations::of_dataset(&root).expect("lists").expect("annotations");
     assert_eq!(annotations.marked(), dataset.samples.len());
-    let file = |sample: &data::Sample| match &sample.source {
-        Source::File(path) => path.clone(),
-        Source::Row(_) => panic!("a file of its own"),
-    };
-    let files: Vec<PathBuf> = dataset.samples.iter().step_by(7).map(file).collect();
-    let paths: Vec<Option<&Path>> = files.iter().map(|file| Some(file.as_path())).collect();
+    let files: Vec<&Path> = dataset.samples.iter().step_by(7).map(|sample| &*sample.source.path).collect();
+    let paths: Vec<Option<&Path>> = files.iter().copied().map(Some).collect();
     let mut set = RegionSet::default();
     let preprocessor = Preprocessor {
         resize: Some((Size::Shortest(224), Filter::Bicubic)),

@@ -59,7 +59,7 @@ fn listing(dataset: &Dataset) -> Vec<(String, &str, Split)> {
     let samples = dataset.samples.iter();
     samples
         .map(|s| {
-            let name = s.source.name();
+            let name = s.source.to_string();
             let name = name.strip_prefix(root).unwrap_or(&name).trim_start_matches('/').replace('\\', "/");
             (name, dataset.classes[s.class].as_str(), s.split)
         })
@@ -245,7 +245,7 @@ fn cars() {
     // The devkit alone says that there are no images.
     let data = open(tree.path().join("stanford/devkit")).unwrap();
     assert_eq!(data.samples.len(), 4);
-    assert!(data.samples[0].source.name().contains("cars_train"));
+    assert!(data.samples[0].source.to_string().contains("cars_train"));
     tree.write("stanford/devkit/cars_meta.mat", "not a mat file");
     assert!(why(tree.path()).contains("cars_meta.mat: is not a MATLAB version 5 file"));
     tree.copy("mat/kinds.mat", "stanford/devkit/cars_meta.mat");
@@ -633,7 +633,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
     let report = describe(&data, Check::Pixels, &go);
     assert_eq!(report.counts, [[3, 0, 2], [2, 0, 1]]);
     assert_eq!((report.skipped, report.checked), (1, 8));
-    let names: Vec<_> = report.unreadable.iter().map(|(i, _)| data.samples[*i].source.name()).collect();
+    let names: Vec<_> = report.unreadable.iter().map(|(i, _)| data.samples[*i].source.to_string()).collect();
     assert!(
         names[0].ends_with("broken.png") && names[1].ends_with("fake.png") && names.len() == 2,
         "{names:?}"
@@ -648,8 +648,8 @@ fn a_report_counts_finds_twins_and_broken_files() {
     let said = "checked by their first bytes (`--check pixels` decodes them): 8, 1 unreadable, 1 in both";
     assert!(text.contains("images checked: 8") && bytes.to_string().contains(said), "{bytes}");
     let [(train, test)] = bytes.shared[..] else { panic!("{:?}", bytes.shared) };
-    assert!(data.samples[train].source.name().ends_with("3.png"));
-    assert!(data.samples[test].source.name().ends_with("twin.png"));
+    assert!(data.samples[train].source.to_string().ends_with("3.png"));
+    assert!(data.samples[test].source.to_string().ends_with("twin.png"));
     assert_eq!(describe(&data, Check::Lists, &go).checked, 0);
     // On one thread, as every thread checks the image that it has begun.
     let thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();

@@ -287,7 +287,7 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
     let (mut desk, part, evaluate) = open_dataset(folder.path());
     let panics = folder.path().join(PANICS);
     std::fs::write(&panics, "").expect("a file");
-    let (place, class) = (part.dataset.samples[part.samples[1]].source.place(), ClassChoice::Predicted);
+    let (place, class) = (part.dataset.samples[part.samples[1]].source.clone(), ClassChoice::Predicted);
     let (image, seed, draw) = (ImageId(1), 0, 0);
     let measure =
         stability::StabilityRequest { subject: subject(1), image, place: place.clone(), seed, draw };
@@ -322,7 +322,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
     assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
     let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
     let places: Vec<ImageSource> =
-        part.samples.iter().map(|at| part.dataset.samples[*at].source.place()).collect();
+        part.samples.iter().map(|at| part.dataset.samples[*at].source.clone()).collect();
     for (at, place) in places.iter().enumerate() {
         let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
         assert_close(place, evaluation.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
@@ -364,7 +364,7 @@ fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_ca
 /// A split of nine images of three classes, whose files do not exist.
 pub fn part() -> Arc<EvalSplit> {
     let sample = |at: usize| data::Sample {
-        source: data::Source::File(format!("birds/{at}.png").into()),
+        source: PathBuf::from(format!("birds/{at}.png")).into(),
         class: at / 3,
         split: data::Split::Test,
     };

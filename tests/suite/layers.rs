@@ -300,7 +300,7 @@ fn joined_layers_are_trained_on_and_asked_about() {
     let probe = Probe::load(&file).expect("a probe");
     assert_eq!(probe.classifier.weight.len(), probe.classes() * 3 * d, "CLS of both, the mean of the last");
     let inspect = |more: &[&str]| {
-        let image = data::open(desk.data()).expect("a dataset").samples[0].source.file().to_owned();
+        let image = data::open(desk.data()).expect("a dataset").samples[0].source.path.clone();
         let mut command = program();
         command.args(["inspect", "--device", "cpu", "--backbone"]).arg(backbone()).arg("--probe").arg(&file);
         command.arg("--image").arg(image).arg("--out").arg(desk.path(&format!("out{}", more.concat())));
@@ -448,8 +448,7 @@ fn a_page_reads_every_probe_on_the_tokens_of_its_own_layer() {
     let names = ["1", "last"].map(|layer| format!("sinkhorn[layer={layer},rate=0.01]"));
     let found = page(&[&names[0], &names[1]], "both");
     assert_eq!(found.len(), 2);
-    let image =
-        data::open(desk.data()).expect("a dataset").samples[truth.indices[0]].source.file().to_owned();
+    let image = data::open(desk.data()).expect("a dataset").samples[truth.indices[0]].source.path.clone();
     for (name, found) in names.iter().zip(&found) {
         let out = desk.path(name);
         let mut inspect = program();

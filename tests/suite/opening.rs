@@ -9,7 +9,7 @@ use ssmprobe::app::jobs::{DatasetId, PathKind};
 use ssmprobe::app::state::settings::Recent;
 use ssmprobe::app::state::{Column, GalleryFilter, RevealTarget, Scope, Severity};
 use ssmprobe::model::backbone::token_spec::TokenSpec;
-use ssmprobe::model::data::{Dataset, Sample, Source, Split};
+use ssmprobe::model::data::{Dataset, Sample, Split};
 
 use crate::run::assert_says;
 use crate::state::{column, opened, probe, story, trained_on};
@@ -18,7 +18,7 @@ use crate::window::prelude::*;
 /// A dataset of the folder `path`: `count` test images, from `0.png` on, of two classes in turn, and one training image.
 fn part(path: &Path, count: usize) -> Arc<EvalSplit> {
     let sample = |at: usize| Sample {
-        source: Source::File(path.join(format!("{at}.png"))),
+        source: path.join(format!("{at}.png")).into(),
         class: at % 2,
         split: if at < count { Split::Test } else { Split::Train },
     };

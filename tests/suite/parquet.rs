@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ssmprobe::model::data::{Check, Dataset, Source, Split, describe, open};
+use ssmprobe::model::data::{Check, Dataset, Split, describe, open};
 use ssmprobe::model::io::sha256;
 
 use crate::run::root;
@@ -21,10 +21,9 @@ fn expected() -> Expected {
 /// File, row, label and SHA-256 of the image of every sample.
 fn found(dataset: &Dataset) -> Vec<(String, usize, String, Option<String>)> {
     let samples = dataset.samples.iter().map(|sample| {
-        let Source::Row(row) = &sample.source else { panic!("{}", sample.source.name()) };
-        let file = row.file().strip_prefix(fixture("")).unwrap().to_string_lossy().replace('\\', "/");
+        let file = sample.source.path.strip_prefix(fixture("")).unwrap().to_string_lossy().replace('\\', "/");
         let print = sample.source.bytes().ok().map(|bytes| sha256::of_bytes(&bytes));
-        (file, row.number(), dataset.classes[sample.class].clone(), print)
+        (file, sample.source.row.expect("a row"), dataset.classes[sample.class].clone(), print)
     });
     samples.collect()
 }

@@ -354,7 +354,7 @@ fn images_at_the_beginning_of_an_outage_are_not_left_out() {
     carry_out(&whole, &dataset).expect("tokens");
     let aside = |file: &Path| desk.path("aside").join(file.file_name().expect("a name"));
     fs::create_dir(desk.path("aside")).expect("a folder");
-    let lost: Vec<&Path> = dataset.samples[50..].iter().map(|sample| sample.source.file()).collect();
+    let lost: Vec<&Path> = dataset.samples[50..].iter().map(|sample| &*sample.source.path).collect();
     for file in &lost {
         fs::rename(file, aside(file)).expect("renamed");
         std::os::unix::fs::symlink(file, file).expect("a link that leads nowhere");

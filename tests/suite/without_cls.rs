@@ -70,7 +70,7 @@ fn patch_tokens_are_trained_on_and_the_cls_head_is_refused() {
     let views: Vec<_> = events.iter().filter_map(|event| event["view"].as_str()).collect();
     assert!(!views.is_empty() && views.iter().all(|view| *view == "mean"), "{views:?}");
 
-    let picture = dataset.samples[0].source.file();
+    let picture = &dataset.samples[0].source.path;
     let mut inspect = super::run::program();
     inspect.arg("inspect").arg("--backbone").arg(&folder).arg("--probe").arg(probe("kept"));
     inspect

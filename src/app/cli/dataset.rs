@@ -54,7 +54,7 @@ impl DatasetVerb {
         if let Ok(display) = display.into_inner() {
             display.clear();
         }
-        let name = |sample: usize| dataset.samples[sample].source.name();
+        let name = |sample: usize| dataset.samples[sample].source.to_string();
         if self.json {
             let counts = |counts: &[usize; 3]| -> Value {
                 Split::ALL

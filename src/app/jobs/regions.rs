@@ -10,7 +10,7 @@ use super::{JobError, Reporter, Unit};
 use crate::app::format::counted;
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::preprocess::Preprocessor;
-use crate::model::data::{DataError, Dataset, Source};
+use crate::model::data::{DataError, Dataset};
 use crate::model::grid::Grid;
 
 /// Images whose regions are read at once.
@@ -74,12 +74,9 @@ pub fn of_samples(
         let marks = counted(annotations.unlisted, "mark", "marks");
         reporter.warn(format!("left out: {marks} on images that the dataset does not list"));
     }
-    let file = |sample: &Option<usize>| match &dataset.samples[(*sample)?].source {
-        Source::File(path) => Some(path.as_path()),
-        Source::Row(_) => None,
-    };
+    let file = |sample: &Option<usize>| dataset.samples[(*sample)?].source.own_file();
     let files: Vec<Option<&Path>> = samples.iter().map(file).collect();
-    let in_rows = samples.iter().flatten().any(|at| matches!(dataset.samples[*at].source, Source::Row(_)));
+    let in_rows = samples.iter().flatten().any(|at| dataset.samples[*at].source.row.is_some());
     if warns && in_rows {
         let why = "images in Parquet files have no file names by which masks are found";
         reporter.warn(format!("left out: regions, as {why}"));

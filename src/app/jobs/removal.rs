@@ -109,8 +109,7 @@ impl<'a> SubsetReader<'a> {
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
-        let place = self.dataset.samples[self.samples[at]].source.place();
-        let photo = engine.env.decode(&place)?;
+        let photo = engine.env.decode(&self.dataset.samples[self.samples[at]].source)?;
         let reader = self.encoder.reader(engine)?;
         if let Some(why) = reader.backbone.why_no_subset() {
             return Err(UserError::new(why).remedy("Choose only `frozen` or `rerouted`").into());

@@ -22,7 +22,7 @@ use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::app::user_error::UserError;
 use crate::app::worker::{Worker, WorkerEnv};
-use crate::model::data::Source;
+use crate::model::data::ImageSource;
 
 /// Capacity of the event queue, beyond which the worker waits; small, as an event may hold a whole file.
 const EVENT_CAPACITY: usize = 16;
@@ -185,11 +185,7 @@ fn not_unicode(event: &Event) -> Vec<&Path> {
         Event::ImagesListed { paths, .. } => paths.iter().map(PathBuf::as_path).filter(is_no_text).collect(),
         Event::DatasetOpened { part, .. } => {
             let sources = part.dataset.samples.iter().map(|sample| &sample.source);
-            let files = sources.filter_map(|source| match source {
-                Source::File(path) => Some(path.as_path()),
-                Source::Row(_) => None,
-            });
-            files.filter(is_no_text).collect()
+            sources.filter_map(ImageSource::own_file).filter(is_no_text).collect()
         }
         _ => Vec::new(),
     }

@@ -169,20 +169,21 @@ impl TrainReporter {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::mpsc::sync_channel;
 
     use super::*;
     use crate::app::jobs::{Cancel, JobId};
     use crate::app::worker::event_sender::EventSender;
-    use crate::model::data::{Dataset, Sample, Source, Split};
+    use crate::model::data::{Dataset, Sample, Split};
 
     #[test]
     fn what_an_extraction_meets_is_warned_of_in_the_words_of_the_command_line() {
         let (sender, events) = sync_channel(2);
         let sender = EventSender::new(sender, Arc::new(|| {}), false);
         let mut reporter = TrainReporter::new(JobEvents::new(&sender, JobId(1), &Cancel::default()), 1);
-        let sample = Sample { source: Source::File("a.png".into()), class: 0, split: Split::Train };
+        let sample = Sample { source: PathBuf::from("a.png").into(), class: 0, split: Split::Train };
         let dataset = &Dataset { samples: vec![sample], ..Dataset::default() };
         let unreadable = extract::Event::Unreadable { sample: 0, why: "a.png: is no image" };
         for event in [extract::Event::OutOfMemory { images: 4 }, unreadable] {

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::mat::{self, Value};
-use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
+use super::{DataError, Dataset, Layout, Sample, Split, walk};
 
 /// Depth to which folders are searched for the devkit and the image folders.
 pub(in crate::model) const DEPTH: usize = 3;
@@ -80,7 +80,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
             let class = number.filter(is_class).ok_or_else(|| wrong("class of cars_meta.mat"))? as usize - 1;
             let name =
                 table.field(i, "fname").and_then(Value::text).and_then(|name| walk::below(&folder, name));
-            let source = Source::File(name.ok_or_else(|| wrong("file name"))?);
+            let source = name.ok_or_else(|| wrong("file name"))?.into();
             samples.push(Sample { source, class, split });
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, walk};
+use super::{DataError, Dataset, Layout, Sample, Split, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "cub",
@@ -42,7 +42,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
                 return Err(DataError::line(&split_file, *line, word, "1 (training) or 0 (test)"));
             }
         };
-        samples.push(Sample { source: Source::File(path), class, split });
+        samples.push(Sample { source: path.into(), class, split });
     }
     let mut notes = Vec::new();
     if !folder.is_dir() {

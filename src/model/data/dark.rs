@@ -14,9 +14,9 @@ pub(super) fn note(dataset: &Dataset) -> Option<String> {
     let last = dataset.samples.len().checked_sub(1)?;
     let brightest = |at: usize| {
         let source = &dataset.samples[at * last / (IMAGES - 1)].source;
-        let ending = source.file().extension()?.to_str()?.to_ascii_lowercase();
+        let ending = source.path.extension()?.to_str()?.to_ascii_lowercase();
         let is_deep = ["png", "tif", "tiff"].contains(&ending.as_str());
-        Some((brightest_of_16_bits(&is_deep.then(|| source.bytes().ok())??)?, source.name()))
+        Some((brightest_of_16_bits(&is_deep.then(|| source.bytes().ok())??)?, source.to_string()))
     };
     let (value, name) = (0..IMAGES).filter_map(brightest).max()?;
     (value < DARK).then(|| {

@@ -72,13 +72,15 @@ impl Dataset {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
-    use crate::model::data::{Sample, Source};
+    use crate::model::data::{ImageSource, Sample};
 
     #[test]
     fn what_cannot_be_held_out_is_not_said_to_be() {
         let note = |classes: &[usize]| {
-            let source = || Source::File("a.png".into());
+            let source = || ImageSource::from(PathBuf::from("a.png"));
             let samples =
                 classes.iter().map(|&class| Sample { source: source(), class, split: Split::Train });
             let mut dataset = Dataset { samples: samples.collect(), ..Dataset::default() };

@@ -1,12 +1,12 @@
-//! Where an image is stored, as serialisable data: a file, or a row of a Parquet file.
+//! Where an image is stored: a file, or a row of a Parquet file.
 
 use std::fmt::{self, Display, Formatter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Source;
-use crate::model::data::image::{ImageError, Photo};
+use super::parquet;
+use crate::model::data::image::{self, ImageError, Photo};
 
 /// Where an image is stored.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,9 +19,24 @@ pub struct ImageSource {
 }
 
 impl ImageSource {
+    /// The encoded bytes of the image, read from disk.
+    pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
+        match self.row {
+            None => image::read(&self.path),
+            Some(row) => {
+                parquet::image(&self.path, row).map_err(|why| ImageError::Row { name: self.to_string(), why })
+            }
+        }
+    }
+
     /// The image, decoded.
     pub fn photo(&self) -> Result<Photo, ImageError> {
-        Source::from(self.clone()).photo()
+        Photo::decode(self.to_string(), &self.bytes()?)
+    }
+
+    /// The file that is an image; `None` for a row of a Parquet file.
+    pub fn own_file(&self) -> Option<&Path> {
+        self.row.is_none().then_some(&*self.path)
     }
 
     /// The file's name without its folder, and the row where there is one.

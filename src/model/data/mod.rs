@@ -30,11 +30,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::model::data::image::{FORMAT_NAMES, ImageError, Photo};
+use crate::model::data::image::FORMAT_NAMES;
 pub use error::DataError;
 pub use holdout::hold_out;
 pub use image_source::ImageSource;
-pub use parquet::Row;
 use report::first_names;
 pub use report::{Check, Report, describe, shared};
 use serde::de::Error as _;
@@ -76,72 +75,11 @@ impl Split {
     }
 }
 
-/// Where a sample's image is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(into = "ImageSource", from = "ImageSource")]
-pub enum Source {
-    /// A file of its own.
-    File(PathBuf),
-    /// A row of a Parquet file.
-    Row(Row),
-}
-
-impl From<ImageSource> for Source {
-    fn from(ImageSource { path, row }: ImageSource) -> Self {
-        match row {
-            None => Self::File(path),
-            Some(row) => Self::Row(Row::at(path, row)),
-        }
-    }
-}
-
-impl From<Source> for ImageSource {
-    fn from(source: Source) -> Self {
-        source.place()
-    }
-}
-
-impl Source {
-    /// The path, and the row where there is one, for display.
-    pub fn name(&self) -> String {
-        self.place().to_string()
-    }
-
-    /// The same location as plain, serialisable data.
-    pub fn place(&self) -> ImageSource {
-        match self {
-            Self::File(path) => ImageSource::from(path.clone()),
-            Self::Row(row) => ImageSource { path: row.file().to_owned(), row: Some(row.number()) },
-        }
-    }
-
-    /// The encoded bytes of the image, read from disk.
-    pub fn bytes(&self) -> Result<Vec<u8>, ImageError> {
-        match self {
-            Self::File(path) => crate::model::data::image::read(path),
-            Self::Row(row) => row.bytes().map_err(|why| ImageError::Row { name: self.name(), why }),
-        }
-    }
-
-    /// The file that holds the image: an image file or a Parquet file.
-    pub fn file(&self) -> &Path {
-        match self {
-            Self::File(path) => path,
-            Self::Row(row) => row.file(),
-        }
-    }
-
-    /// The image, decoded.
-    pub fn photo(&self) -> Result<Photo, ImageError> {
-        Photo::decode(self.name(), &self.bytes()?)
-    }
-}
-
 /// One labelled image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     /// Where the image is.
-    pub source: Source,
+    pub source: ImageSource,
     /// Index into [`Dataset::classes`].
     pub class: usize,
     /// What it is for.
@@ -175,7 +113,6 @@ pub struct Dataset {
     /// Names of the classes.
     pub classes: Vec<String>,
     /// The images, sorted by path.
-    #[serde(deserialize_with = "samples")]
     pub samples: Vec<Sample>,
     /// Number of files among the images that are of no format that is read, and were left out.
     pub skipped: usize,
@@ -191,18 +128,6 @@ pub fn layout_id<'de, D: Deserializer<'de>>(from: D) -> Result<LayoutId, D::Erro
     let id = String::deserialize(from)?;
     let known = LAYOUTS.iter().find(|layout| layout.id == id);
     known.map(|layout| layout.id).ok_or_else(|| D::Error::custom(format!("there is no layout {id}")))
-}
-
-/// Deserialises samples; neighbouring rows of one Parquet file share its metadata, which is read once.
-fn samples<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Sample>, D::Error> {
-    let mut samples = Vec::<Sample>::deserialize(from)?;
-    for at in 1..samples.len() {
-        let (before, rest) = samples.split_at_mut(at);
-        if let (Source::Row(before), Source::Row(row)) = (&before[at - 1].source, &mut rest[0].source) {
-            row.share(before);
-        }
-    }
-    Ok(samples)
 }
 
 impl Dataset {
@@ -231,7 +156,7 @@ impl Dataset {
         let classes: Vec<String> = names.into_iter().cloned().collect();
         let sample = |(class, split, image): (String, Split, PathBuf)| {
             let class = classes.binary_search(&class).expect("every name is among them");
-            Sample { source: Source::File(image), class, split }
+            Sample { source: image.into(), class, split }
         };
         let samples = found.into_iter().map(sample).collect();
         Self::new(root, layout, classes, samples, Vec::new())
@@ -250,9 +175,9 @@ impl Dataset {
 
     /// Name of the image of sample `at`: its path relative to the dataset's folder, with `/` on every system.
     pub fn name_of_image(&self, at: usize) -> String {
-        let ImageSource { path, row } = self.samples[at].source.place();
-        let path = path.strip_prefix(&self.root).map(Path::to_owned).unwrap_or(path);
-        let name = ImageSource { path, row }.to_string();
+        let ImageSource { path, row } = &self.samples[at].source;
+        let path = path.strip_prefix(&self.root).unwrap_or(path).to_owned();
+        let name = ImageSource { path, row: *row }.to_string();
         if cfg!(windows) { name.replace('\\', "/") } else { name }
     }
 }

@@ -74,7 +74,7 @@ pub fn describe(
         let check_image = || -> Result<[u8; 32], String> {
             let bytes = sample.source.bytes().map_err(|error| error.to_string())?;
             if check == Check::Pixels || !looks_like_image(&bytes[..bytes.len().min(64)]) {
-                let photo = Photo::decode(sample.source.name(), &bytes);
+                let photo = Photo::decode(sample.source.to_string(), &bytes);
                 let Picture { width, rgb, .. } = photo.map_err(|error| error.to_string())?.picture;
                 if check == Check::Pixels {
                     return Ok(Sha256::new_with_prefix(width.to_le_bytes())

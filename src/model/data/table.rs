@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, first_names, folder, walk};
+use super::{DataError, Dataset, Layout, Sample, Split, first_names, folder, walk};
 
 pub(super) const LAYOUT: Layout = Layout {
     id: "table",
@@ -142,7 +142,7 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     let samples = rows.into_iter().map(|(path, label, own)| Sample {
         class: index[&label],
         split: split(&path, own),
-        source: Source::File(path),
+        source: path.into(),
     });
     let samples = samples.collect();
     let notes = if all_lie_in_splits { Vec::new() } else { unread(&tables)?.into_iter().collect() };

@@ -92,7 +92,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     }
 
     // A changed image, and an additional one.
-    let image = dataset.samples[0].source.file();
+    let image = &dataset.samples[0].source.path;
     image::save_buffer(image, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
     assert!(!desk.plan().complete(), "an image that changed");
     let other = Desk::new();

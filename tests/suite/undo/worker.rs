@@ -9,7 +9,7 @@ use ssmprobe::app::jobs::train::Preflight;
 use ssmprobe::app::jobs::train_event::TrainEvent;
 use ssmprobe::app::jobs::{ExplainResult, PathKind, evaluate, similarity, stability};
 use ssmprobe::model::backbone::token_spec::{TokenSpec, Trained};
-use ssmprobe::model::data::{Dataset, Sample, Source, Split};
+use ssmprobe::model::data::{Dataset, Sample, Split};
 
 use crate::state::{opened, probe, trace};
 use crate::training_window;
@@ -164,7 +164,7 @@ fn snapshot(folder: PathBuf) -> Arc<RunSnapshot> {
 /// Two training images and three test images.
 fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
     let sample = |at: usize| Sample {
-        source: Source::File(path.join(format!("{at}.png"))),
+        source: path.join(format!("{at}.png")).into(),
         class: at % 2,
         split: if at < 2 { Split::Train } else { Split::Test },
     };

@@ -37,7 +37,7 @@ impl TrainArgs {
             Event::Extract { event, dataset } => {
                 display.extract(event, dataset);
                 if let crate::app::jobs::extract::Event::Unreadable { sample, why } = event {
-                    let image = dataset.samples[*sample].source.name();
+                    let image = dataset.samples[*sample].source.to_string();
                     self.print_json(display, || json!({"event": "unreadable", "image": image, "error": why}));
                 }
             }

@@ -235,7 +235,7 @@ pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
         Ok(bytes) => bytes,
         Err(error) => return (Err(error.to_string()), Err(of_disk(&sample.source, &error))),
     };
-    let photo = Photo::decode(sample.source.name(), &bytes).map_err(|error| error.to_string());
+    let photo = Photo::decode(sample.source.to_string(), &bytes).map_err(|error| error.to_string());
     let pixels = photo.and_then(|photo| preprocessor.apply(&photo).map_err(|error| error.to_string()));
     (pixels, Ok(sha256::of_bytes(&bytes)))
 }

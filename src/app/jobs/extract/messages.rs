@@ -29,7 +29,7 @@ pub enum Line {
 impl Messages {
     /// The message for an event of the extraction of `dataset`, if it needs one.
     pub fn line(&mut self, event: &Event<'_>, dataset: &Dataset) -> Option<Line> {
-        let name = |sample: usize| dataset.samples[sample].source.name();
+        let name = |sample: usize| dataset.samples[sample].source.to_string();
         Some(match event {
             Event::Damaged(damage) => {
                 Line::Warning(format!("{damage}; the tokens of its images are extracted again"))
@@ -116,15 +116,17 @@ pub fn out_of_memory(images: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
-    use crate::model::data::{Sample, Source, Split};
+    use crate::model::data::{Sample, Split};
 
     #[test]
     fn of_many_changed_images_some_are_named_and_all_counted() {
         let said = |count: usize| {
             let changed: Vec<usize> = (0..count).collect();
             let sample = |number: &usize| Sample {
-                source: Source::File(format!("{number}.png").into()),
+                source: PathBuf::from(format!("{number}.png")).into(),
                 class: 0,
                 split: Split::Train,
             };

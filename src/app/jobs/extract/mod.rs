@@ -36,8 +36,8 @@ use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::backbone::weights::Weights;
 use crate::model::backbone::{self, BackboneError};
+use crate::model::data::Dataset;
 use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes, image_digests};
-use crate::model::data::{self, Dataset};
 use crate::model::grid::Grid;
 use crate::model::io::{atomic_file, sha256};
 use crate::model::probe::BackboneMeta;
@@ -304,7 +304,7 @@ pub fn describe(plan: &Plan) -> String {
 fn dataset_key(dataset: &Dataset) -> String {
     // Rows of one file are consecutive, so its metadata is read once; that of many files at a time, as each takes a network file
     // system a while.
-    let mut files: Vec<&Path> = dataset.samples.iter().map(|sample| sample.source.file()).collect();
+    let mut files: Vec<&Path> = dataset.samples.iter().map(|sample| &*sample.source.path).collect();
     files.dedup();
     let state = |path: &&Path| {
         let metadata = std::fs::metadata(path).ok();
@@ -316,7 +316,7 @@ fn dataset_key(dataset: &Dataset) -> String {
     let states: Vec<(u64, u128)> = files.par_iter().map(state).collect();
     let (mut hash, mut at) = (Sha256::new(), 0);
     for sample in &dataset.samples {
-        let path = sample.source.file();
+        let path = &*sample.source.path;
         at += usize::from(files[at] != path);
         let (length, changed) = states[at];
         let name = path.strip_prefix(&dataset.root).unwrap_or(path).to_string_lossy();
@@ -324,8 +324,8 @@ fn dataset_key(dataset: &Dataset) -> String {
         hash.update(name.as_bytes());
         hash.update(length.to_le_bytes());
         hash.update(changed.to_le_bytes());
-        if let data::Source::Row(row) = &sample.source {
-            hash.update((row.number() as u64).to_le_bytes());
+        if let Some(row) = sample.source.row {
+            hash.update((row as u64).to_le_bytes());
         }
     }
     sha256::hex(&hash.finalize())

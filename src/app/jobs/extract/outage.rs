@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::ExtractError;
 use super::flow::Image;
-use crate::model::data::Source;
+use crate::model::data::ImageSource;
 use crate::model::data::image::ImageError;
 use crate::model::io::atomic_file;
 
@@ -20,11 +20,11 @@ pub(super) struct Outage<'a> {
 }
 
 /// The system's error because of which an image cannot be read; `None` if that is not why.
-pub(super) fn of_disk(image: &Source, error: &ImageError) -> Option<ErrorKind> {
+pub(super) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
     match error {
         ImageError::Read { source, .. } => Some(source.kind()),
         // The reader of Parquet gives words alone: whether the file itself can be read is asked again.
-        ImageError::Row { .. } => atomic_file::start(image.file(), 1).err().map(|error| error.kind()),
+        ImageError::Row { .. } => atomic_file::start(&image.path, 1).err().map(|error| error.kind()),
         _ => None,
     }
 }
@@ -58,7 +58,6 @@ impl<'a> Outage<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::data::Row;
 
     #[test]
     fn many_in_a_row_are_an_outage_and_images_that_were_never_there_are_not() {
@@ -86,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_row_of_a_file_that_cannot_be_read_is_of_its_disk() {
-        let row = Source::Row(Row::at("/not-there/a.parquet".into(), 0));
+        let row = ImageSource { path: "/not-there/a.parquet".into(), row: Some(0) };
         assert_eq!(of_disk(&row, &row.bytes().unwrap_err()), Some(ErrorKind::NotFound));
         let file = tempfile::NamedTempFile::new().unwrap();
-        let row = Source::Row(Row::at(file.path().into(), 0));
+        let row = ImageSource { path: file.path().into(), row: Some(0) };
         assert_eq!(of_disk(&row, &row.bytes().unwrap_err()), None);
     }
 }

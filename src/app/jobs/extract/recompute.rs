@@ -111,7 +111,7 @@ impl Recompute {
     ) -> Result<(), ExtractError> {
         let mut pixels = Vec::with_capacity(images.len());
         for (prepared, &image) in prepared.into_iter().zip(images) {
-            let name = || self.samples[image].source.name();
+            let name = || self.samples[image].source.to_string();
             pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
         }
         for (tokens, &image) in self.reader.forward_layers(&pixels)?.into_iter().zip(images) {

@@ -92,7 +92,7 @@ pub fn run(
         }
         let extracted = super::run(engine, &plan, (&dataset, &device), reporter)?;
         let Extracted { cache, spent, damaged, changed, .. } = extracted;
-        let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.name()).collect();
+        let changed: Vec<String> = changed.iter().map(|&at| dataset.samples[at].source.to_string()).collect();
         let unreadable = (0..cache.len()).filter(|&image| !cache.readable(image)).count();
         let seconds = begun.elapsed().as_secs_f64();
         let all = counted(cache.len(), "image", "images");

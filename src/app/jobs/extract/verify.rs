@@ -57,7 +57,7 @@ impl Plan {
                     Ok(bytes) => Ok(scan.changed(image, Some(&sha256::of_bytes(&bytes)))),
                     // Its disk may not answer: no reason to give up the tokens that it has.
                     Err(why) if scan.changed(image, None) => {
-                        Err(ExtractError::Vanished { image: source.name(), why: why.to_string() })
+                        Err(ExtractError::Vanished { image: source.to_string(), why: why.to_string() })
                     }
                     Err(_) => Ok(false),
                 }

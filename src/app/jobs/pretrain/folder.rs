@@ -62,8 +62,8 @@ pub struct Pictures {
 impl Pictures {
     fn new(dataset: &Dataset, samples: &[&Sample], split: Split) -> Self {
         let line = |sample: &&Sample| {
-            let file = sample.source.file();
-            let name = sample.source.name();
+            let file = &sample.source.path;
+            let name = sample.source.to_string();
             let name =
                 name.strip_prefix(&*dataset.root.to_string_lossy()).unwrap_or(&name).replace('\\', "/");
             format!("{name}\0{}\0{}\n", sample.class, file.metadata().map_or(0, |metadata| metadata.len()))

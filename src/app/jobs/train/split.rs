@@ -98,11 +98,13 @@ fn set_aside(all: &Labelled, share: f64) -> (Labelled, Labelled) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use burn::tensor::Device;
 
     use super::*;
+    use crate::model::data::Sample;
     use crate::model::data::token_cache::Batches;
-    use crate::model::data::{Sample, Source};
     use crate::model::grid::Grid;
 
     /// Tokens of all images but every third.
@@ -143,7 +145,7 @@ mod tests {
     /// No larger share would set any aside.
     #[test]
     fn single_images_of_classes_are_not_set_aside_and_that_is_said() {
-        let sample = |class, split| Sample { source: Source::File("a.png".into()), class, split };
+        let sample = |class, split| Sample { source: PathBuf::from("a.png").into(), class, split };
         let all = [(0, Split::Train), (1, Split::Train), (0, Split::Test)];
         let samples = all.map(|(class, split)| sample(class, split)).into();
         let dataset = Dataset { layout: LAYOUTS[0].id, samples, ..Dataset::default() };

@@ -40,7 +40,7 @@ pub(super) fn supply(
         let cache = tokens.run(dataset, device, &mut |event| {
             let image = match event {
                 Event::Changed { samples: [first, ..] } if run.is_some() => {
-                    Some(dataset.samples[*first].source.name())
+                    Some(dataset.samples[*first].source.to_string())
                 }
                 _ => None,
             };

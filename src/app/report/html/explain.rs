@@ -143,7 +143,7 @@ impl ExplainSpec<'_> {
         let pairs: Vec<(usize, usize)> = pairs.collect();
         let item = |&(image, probe): &(usize, usize)| ExplainItem {
             column: ColumnId(probe as u64),
-            image: dataset.samples[truth.indices[image]].source.place(),
+            image: dataset.samples[truth.indices[image]].source.clone(),
             backbone: BackboneId(backbone(probe) as u64),
             probe: ProbeId(probe as u64),
             change: Intervention::default(),

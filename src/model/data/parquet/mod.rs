@@ -12,10 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{DataError, Dataset, Layout, Sample, Source, Split, UNTRAINABLE, first_names, walk};
+use super::{DataError, Dataset, ImageSource, Layout, Sample, Split, UNTRAINABLE, first_names, walk};
 use rayon::prelude::*;
-use shard::Label;
-pub use shard::{Row, Shard};
+use shard::{Label, Shard};
 
 /// Depth to which folders are searched for files: `data/`, or `CONFIGURATION/train/`.
 const DEPTH: usize = 2;
@@ -78,13 +77,18 @@ struct File {
     path: PathBuf,
     name: Name,
     /// Its metadata, or why it cannot be read.
-    shard: Result<Shard, String>,
+    shard: Result<Arc<Shard>, String>,
 }
 
 impl File {
     fn open(path: PathBuf) -> Self {
         Self { name: Name::from_path(&path), shard: Shard::open(&path), path }
     }
+}
+
+/// The encoded bytes of the image in a row of a file, or why there are none.
+pub(super) fn image(path: &Path, row: usize) -> Result<Vec<u8>, String> {
+    Shard::known(path)?.image(row)?.ok_or_else(|| "the row has no image".into())
 }
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
@@ -103,14 +107,19 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
     }
     let classes = classes(columns.and_then(|columns| columns.names.clone()), &labelled);
     let number: BTreeMap<&Label, usize> = classes.iter().map(|(label, _)| label).zip(0..).collect();
-    let sample = |(row, label, split): &(Row, Label, Split)| match number.get(label) {
-        Some(&class) => Ok(Sample { source: Source::Row(row.clone()), class, split: *split }),
+    let sample = |(source, label, split): LabelledRow| match number.get(&label) {
+        Some(&class) => Ok(Sample { source, class, split }),
         None => {
             let expected = format!("one of the {} classes named in the file", classes.len());
-            Err(DataError::line(row.file(), row.number() + 1, &label.to_string(), expected))
+            Err(DataError::line(
+                &source.path,
+                source.row.unwrap_or_default() + 1,
+                &label.to_string(),
+                expected,
+            ))
         }
     };
-    let samples = labelled.iter().map(sample).collect::<Result<Vec<Sample>, _>>()?;
+    let samples = labelled.into_iter().map(sample).collect::<Result<Vec<Sample>, _>>()?;
     let classes: Vec<String> = classes.into_iter().map(|(_, name)| name).collect();
     if samples.iter().all(|sample| sample.split != Split::Train) {
         notes.push(format!("there are no training images: {UNTRAINABLE}"));
@@ -139,17 +148,19 @@ fn chosen_files(root: &Path) -> Result<(Vec<File>, Vec<String>), DataError> {
     Ok((files, notes))
 }
 
+type LabelledRow = (ImageSource, Label, Split);
+
 /// The rows of all files of a dataset.
 struct Rows {
     /// The first file; the others have the same classes.
     first: Option<Arc<Shard>>,
-    labelled: Vec<(Row, Label, Split)>,
+    labelled: Vec<LabelledRow>,
     unlabelled: usize,
 }
 
 fn rows(files: Vec<File>) -> Result<Rows, DataError> {
     let read_labels = |File { path, name, shard }: File| {
-        let labels = shard.and_then(|shard| Ok((shard.labels()?, Arc::new(shard))));
+        let labels = shard.and_then(|shard| Ok((shard.labels()?, shard)));
         let failed = |why: String| {
             DataError::file(
                 &path,
@@ -169,13 +180,13 @@ fn rows(files: Vec<File>) -> Result<Rows, DataError> {
             return Err(DataError::file(&path, why));
         }
         let has_names = own.names.is_some();
-        let first_row = Row::first(shard);
         for (row, label) in labels.into_iter().enumerate() {
             match label {
                 Some(Label::Number(..0)) if has_names => rows.unlabelled += 1, // negative: a hidden label
                 Some(label) => {
                     let split = name.split.unwrap_or(Split::Train);
-                    rows.labelled.push((first_row.sibling(row), label, split));
+                    let source = ImageSource { path: path.clone(), row: Some(row) };
+                    rows.labelled.push((source, label, split));
                 }
                 None => rows.unlabelled += 1,
             }
@@ -234,7 +245,7 @@ fn missing(files: &[File]) -> Option<String> {
 }
 
 /// The labels in the order of the classes, each with its class's name.
-fn classes(names: Option<Vec<String>>, rows: &[(Row, Label, Split)]) -> Vec<(Label, String)> {
+fn classes(names: Option<Vec<String>>, rows: &[LabelledRow]) -> Vec<(Label, String)> {
     let Some(names) = names else {
         let labels: BTreeSet<&Label> = rows.iter().map(|(_, label, _)| label).collect();
         return labels.into_iter().map(|label| (label.clone(), label.to_string())).collect();

@@ -117,7 +117,7 @@ mod tests {
 
     fn fixture(name: &str) -> Arc<Shard> {
         let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet");
-        Arc::new(Shard::open(&all.join(name)).unwrap())
+        Shard::open(&all.join(name)).unwrap()
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! One Parquet file of a dataset: its labels are read at once, its images page by page ([`pages`](super::pages)).
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use parquet::column::reader::ColumnReader::{self, *};
 use parquet::column::reader::{ColumnReaderImpl, get_column_reader};
@@ -38,9 +39,11 @@ impl fmt::Display for Label {
 
 /// One Parquet file, its metadata read.
 #[derive(Debug)]
-pub struct Shard {
+pub(super) struct Shard {
     pub(super) path: PathBuf,
     bytes: u64,
+    /// As it was when its metadata was read.
+    stamp: Option<Stamp>,
     metadata: ParquetMetaData,
     pub(super) columns: Columns,
     /// Index of the first row of every row group, then the number of all rows.
@@ -49,24 +52,30 @@ pub struct Shard {
     pub(super) pages: Vec<OnceLock<Result<Vec<usize>, String>>>,
 }
 
-/// One image in a Parquet file.
-#[derive(Clone, Debug)]
-pub struct Row {
-    shard: Arc<LazyShard>,
-    row: usize,
-}
+/// The files that were opened last, by path: images are read one by one, and each would need its file's metadata again.
+static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Shard>>> = Mutex::new(BTreeMap::new());
+/// Most files that are known: a dataset of a million images has some hundred.
+const MAX_KNOWN: usize = 1024;
 
-/// A file whose metadata is read together with its first image.
-#[derive(Debug)]
-struct LazyShard {
-    path: PathBuf,
-    shard: OnceLock<Result<Arc<Shard>, String>>,
+/// Length and modification time of a file.
+type Stamp = (u64, Option<SystemTime>);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.len(), meta.modified().ok()))
 }
 
 impl Shard {
+    /// The file as it was opened last, or opened now if it was not or has changed since.
+    pub(super) fn known(path: &Path) -> Result<Arc<Self>, String> {
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned();
+        known.filter(|shard| shard.stamp == stamp(path)).map_or_else(|| Self::open(path), Ok)
+    }
+
     /// Reads and checks the file's metadata.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
-        catching_panics(|| {
+    pub(super) fn open(path: &Path) -> Result<Arc<Self>, String> {
+        let stamp = stamp(path);
+        let shard = catching_panics(|| {
             let file = BoundedFile::open(path)?;
             let metadata = file.metadata()?;
             let columns = columns::find(&metadata).map_err(ParquetError::General)?;
@@ -87,8 +96,15 @@ impl Shard {
                 return Err(ParquetError::General(format!("it claims {rows} rows in {bytes} bytes")));
             }
             let pages = metadata.row_groups().iter().map(|_| OnceLock::new()).collect();
-            Ok(Self { path: path.to_owned(), bytes: file.len(), metadata, columns, starts, pages })
-        })
+            let (path, bytes) = (path.to_owned(), file.len());
+            Ok(Arc::new(Self { path, bytes, stamp, metadata, columns, starts, pages }))
+        })?;
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(path.to_owned(), shard.clone());
+        Ok(shard)
     }
 
     /// The label of every row; `None` for a row without one.
@@ -205,63 +221,22 @@ pub(super) fn catching_panics<T>(read: impl FnOnce() -> Result<T, ParquetError>)
     }
 }
 
-impl Row {
-    /// The first row of a file whose metadata was read.
-    pub(super) fn first(shard: Arc<Shard>) -> Self {
-        let lazy = LazyShard { path: shard.path.clone(), shard: Ok(shard).into() };
-        Self { shard: Arc::new(lazy), row: 0 }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn sibling(&self, row: usize) -> Self {
-        Self { shard: Arc::clone(&self.shard), row }
-    }
-
-    /// A row of a file whose metadata is read when needed.
-    pub fn at(path: PathBuf, row: usize) -> Self {
-        Self { shard: Arc::new(LazyShard { path, shard: OnceLock::new() }), row }
-    }
-
-    /// Shares the file's metadata with `other` if both rows are of the same file.
-    pub(in crate::model::data) fn share(&mut self, other: &Self) {
-        if self.file() == other.file() {
-            *self = other.sibling(self.row);
-        }
-    }
-
-    /// The file it is in.
-    pub fn file(&self) -> &Path {
-        &self.shard.path
-    }
-
-    /// Its index in the file, from 0.
-    pub fn number(&self) -> usize {
-        self.row
-    }
-
-    /// The encoded bytes of the image, or why there are none.
-    pub fn bytes(&self) -> Result<Vec<u8>, String> {
-        let LazyShard { path, shard } = &*self.shard;
-        let shard = shard.get_or_init(|| Shard::open(path).map(Arc::new)).as_ref().map_err(String::clone)?;
-        shard.image(self.row)?.ok_or_else(|| "the row has no image".into())
-    }
-}
-
-impl PartialEq for Row {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Row {}
-
-impl PartialOrd for Row {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Row {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.file(), self.row).cmp(&(other.file(), other.row))
+    #[test]
+    fn a_file_is_opened_once_until_it_changes() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("images.parquet");
+        std::fs::copy(fixtures.join("hub/data/train-00000-of-00002.parquet"), &file).unwrap();
+        let first = Shard::known(&file).unwrap();
+        assert!(Arc::ptr_eq(&first, &Shard::known(&file).unwrap()));
+        std::fs::copy(fixtures.join("text/validation/0000.parquet"), &file).unwrap();
+        let changed = Shard::known(&file).unwrap();
+        assert_ne!(changed.columns.names, first.columns.names);
+        std::fs::remove_file(&file).unwrap();
+        assert!(Shard::known(&file).is_err());
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn measure(
             found.iter_mut().for_each(|own| own.push(None));
             continue;
         };
-        let photo = engine.env.decode(&dataset.samples[sample].source.place())?;
+        let photo = engine.env.decode(&dataset.samples[sample].source)?;
         let whole = reader.prepare(&photo)?;
         let seen = reader.preprocessor.seen(&whole);
         let mut pixels = vec![whole];
