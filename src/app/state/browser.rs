@@ -23,12 +23,10 @@ pub struct Browser {
 impl State {
     /// Requests the listing of a folder; a listing under way is cancelled.
     pub(super) fn list_folder(&mut self, folder: PathBuf) -> Vec<Request> {
-        let mut requests: Vec<Request> =
-            self.browser.asked.take().map(|job| self.replace_job(job)).into_iter().collect();
         let job = self.begin(JobKind::Browse, format!("Listing {}", folder.display()));
-        (self.browser.asked, self.browser.error) = (Some(job), None);
-        requests.push(Request::Files(job, Files::ListFolder { folder }));
-        requests
+        self.browser.error = None;
+        let older = self.browser.asked.replace(job);
+        self.send_instead(older, Request::Files(job, Files::ListFolder { folder }))
     }
 
     pub(super) fn folder_listed(&mut self, job: JobId, folder: Arc<Folder>) {

@@ -296,7 +296,7 @@ impl State {
         self.evaluations.error = None;
         let older = self.evaluations.running.replace((job, subjects.is_empty())).map(|(older, _)| older);
         let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
-        self.compute_instead(older, job, Compute::Evaluate(request))
+        self.send_instead(older, Request::Compute(job, Compute::Evaluate(request)))
     }
 
     /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since

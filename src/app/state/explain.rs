@@ -207,7 +207,8 @@ impl State {
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Explain, title);
         let older = self.explaining.replace(job);
-        self.compute_instead(older, job, Compute::Explain(Explain { asked: items, class, settings, regions }))
+        let explain = Compute::Explain(Explain { asked: items, class, settings, regions });
+        self.send_instead(older, Request::Compute(job, explain))
     }
 
     /// Requests again what could not be opened and the failed columns, and thumbnails and maps of a contact sheet once they are

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::State;
 use super::recent::RecentItem;
-use crate::app::jobs::{Compute, Event, JobId, Progress, Request};
+use crate::app::jobs::{Event, JobId, Progress, Request};
 use crate::app::user_error::UserError;
 
 /// Most notes shown at once; older ones are in the log.
@@ -148,15 +148,10 @@ impl State {
         Request::Cancel(old)
     }
 
-    /// Requests the computation of a job in place of an older one.
-    pub(super) fn compute_instead(
-        &mut self,
-        older: Option<JobId>,
-        job: JobId,
-        compute: Compute,
-    ) -> Vec<Request> {
+    /// A request, and before it the cancellation of the older job whose place its own takes.
+    pub(super) fn send_instead(&mut self, older: Option<JobId>, request: Request) -> Vec<Request> {
         let cancelled = older.map(|older| self.replace_job(older));
-        cancelled.into_iter().chain([Request::Compute(job, compute)]).collect()
+        cancelled.into_iter().chain([request]).collect()
     }
 
     /// Cancels a job, if it has not failed already.

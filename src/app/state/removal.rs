@@ -37,6 +37,6 @@ impl State {
         let spec = RemovalSpec { modes, seed: self.explain.seed, ..RemovalSpec::default() };
         let (class, draw) = (self.class_of(self.selection.image), self.library.draw(image));
         let request = RemovalRequest { subject, place, class, spec, draw };
-        self.compute_instead(older, job, Compute::Removal(request))
+        self.send_instead(older, Request::Compute(job, Compute::Removal(request)))
     }
 }

@@ -68,7 +68,7 @@ impl State {
         let job = self.begin(JobKind::Similarity, format!("Comparing images of {}", key.0.asked.dataset));
         let request = SimilarityRequest { vectors, grid: key.0.grid, similarity: key.2 };
         let older = self.similarities.begin(job, key);
-        self.compute_instead(older, job, Compute::Similarity(request))
+        self.send_instead(older, Request::Compute(job, Compute::Similarity(request)))
     }
 
     /// Shows the images of an image's dataset in the gallery, the most similar first.

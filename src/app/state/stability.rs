@@ -39,6 +39,6 @@ impl State {
         let older = self.stabilities.begin(job, key);
         let (seed, draw) = (self.explain.seed, self.library.draw(image));
         let request = StabilityRequest { subject, image, place, seed, draw };
-        self.compute_instead(older, job, Compute::Stability(request))
+        self.send_instead(older, Request::Compute(job, Compute::Stability(request)))
     }
 }
