@@ -7,7 +7,7 @@ use egui_kittest::kittest::Queryable as _;
 use serde_json::{Value, json};
 use ssmprobe::app::demo;
 use ssmprobe::app::state::command::Command;
-use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
+use ssmprobe::app::state::{ColumnState, Phase};
 
 use crate::pictures::painted;
 use crate::run;
@@ -108,7 +108,8 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.enter(Role::SpinButton, "Epochs", "4000");
     sitting.enter(Role::SpinButton, "Batch", "16");
     sitting.until("the plan is there", |s| {
-        matches!(&s.state().training.preflight, PreflightState::Ready { estimate: Some(_), .. })
+        let training = &s.state().training;
+        training.preflight().is_some() && training.estimate.is_some()
     });
     assert!(sitting.has("24 to train on, 12 to test on"), "the plan says what it is");
     let probes = sitting.state().library.probes.len();

@@ -69,6 +69,11 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.known.push((key, answer));
     }
 
+    /// Forgets everything; returns the job under way.
+    pub(super) fn clear(&mut self) -> Option<JobId> {
+        std::mem::take(self).running.map(|(job, _)| job)
+    }
+
     /// Forgets what failed, so that it is requested again.
     pub(super) fn forget_failures(&mut self) {
         self.known.retain(|(_, answer)| answer.is_ok());

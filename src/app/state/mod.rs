@@ -64,9 +64,8 @@ use self::run_choice::RunChoice;
 use self::share::Sharing;
 use self::shared_limits::KnownLimits;
 pub use self::sheet::{ImageMap, Overlay, Sheet, SheetView};
-pub use self::tasks::TaskPlan;
 pub use self::thumbnails::Thumbnails;
-pub use self::training::{ActiveRun, PreflightState, Training};
+pub use self::training::{ActiveRun, Training};
 use self::undo::Undo;
 pub use self::watched_run::{Phase, WatchedRun};
 use super::jobs::{

@@ -1,31 +1,16 @@
 //! Where the next training runs, and trainings as tasks: planning, submitting, retrying and cancelling them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::connection::Host;
 use super::jobs::{JobKind, Severity};
 use super::recent::RecentItem;
 use super::watched_run::WatchedRun;
-use super::{PreflightState, State};
+use super::{Known, State};
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, Tasks, TrainPlace};
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 use crate::app::user_error::UserError;
-
-/// The tasks that a training would be cut into.
-#[derive(Clone, Debug, Default)]
-pub enum TaskPlan {
-    /// Not requested yet.
-    #[default]
-    Unknown,
-    /// The worker is planning them.
-    Asked(JobId),
-    /// The stages of the tasks.
-    Ready(Arc<[PlannedStage]>),
-    /// The training cannot be cut in this way.
-    Failed(UserError),
-}
 
 impl State {
     /// Where the next training can run. With a remote worker it must outlive the connection, so it cannot run in the worker.
@@ -53,7 +38,7 @@ impl State {
 
     /// The command that submits the tasks that the form describes; `None` without a preflight.
     fn wanted_tasks(&self) -> Option<TrainCommand> {
-        let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return None };
+        let Some(Ok(preflight)) = self.training.preflight() else { return None };
         let form = self.train_settings();
         let mut words = form.words();
         words.push("--submit=slurm".to_owned());
@@ -62,30 +47,24 @@ impl State {
         Some(TrainCommand { words, out, again: false })
     }
 
-    /// Whether the known tasks are those of the current form.
-    pub fn tasks_are_current(&self) -> bool {
-        self.training.tasks_of.is_some() && self.training.tasks_of == self.wanted_tasks()
+    /// The tasks that the current form would be cut into.
+    pub fn planned_tasks(&self) -> Known<'_, Vec<PlannedStage>> {
+        self.training.tasks.get(&self.wanted_tasks()?)
+    }
+
+    /// The job that plans them, if it runs.
+    pub fn planning_tasks(&self) -> Option<JobId> {
+        self.training.tasks.job(&self.wanted_tasks()?)
     }
 
     /// Requests the tasks of the current form, unless they are known or under way; again if planning failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
-        let known = self.tasks_are_current() && !matches!(self.training.tasks, TaskPlan::Failed(_));
+        let known = self.planning_tasks().is_some() || matches!(self.planned_tasks(), Some(Ok(_)));
         let Some(command) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
-        let mut requests = Vec::new();
-        if let TaskPlan::Asked(job) = self.training.tasks {
-            requests.push(self.replace_job(job));
-        }
         let job = self.begin(JobKind::Plan, "Splitting a training into tasks");
-        self.training.tasks = TaskPlan::Asked(job);
-        self.training.tasks_of = Some(command.clone());
-        requests.push(Request::Fetch(job, Fetch::PlanTasks(command)));
-        requests
-    }
-
-    pub(super) fn tasks_planned(&mut self, job: JobId, stages: Vec<PlannedStage>) {
-        if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
-            self.training.tasks = TaskPlan::Ready(stages.into());
-        }
+        self.training.tasks.forget_failures();
+        let older = self.training.tasks.begin(job, command.clone());
+        self.send_instead(older, Request::Fetch(job, Fetch::PlanTasks(command)))
     }
 
     /// Submits the planned tasks.
@@ -100,37 +79,35 @@ impl State {
 
     /// The tasks were submitted to Slurm: their folder is watched from now on, as that of any run.
     pub(super) fn tasks_submitted(&mut self, job: JobId, folder: PathBuf) -> Vec<Request> {
-        let own = self.training.submitting == Some(job);
-        if own {
-            self.forget_plan();
-            (self.training.tasks, self.training.tasks_of) = (TaskPlan::Unknown, None);
-        }
         let text = format!(
             "The tasks are submitted and write to {}: they keep running if this window closes",
             folder.display()
         );
         self.note(Severity::Info, text);
         self.remember_used(vec![RecentItem::Run(folder.clone())]);
-        if !own {
+        if self.training.submitting != Some(job) {
             return Vec::new(); // another workspace was opened meanwhile
         }
+        let mut requests = self.forget_plan();
+        self.training.form.out = None; // the next one goes to another folder
+        self.training.tasks.clear();
         self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
         self.training.latest = Some((job, folder));
-        vec![self.follow_runs()]
+        requests.push(self.follow_runs());
+        requests
     }
 
     /// A job about tasks has ended; `error` says why it failed.
     pub(super) fn end_task_job(&mut self, job: JobId, error: Option<&UserError>) {
-        if matches!(self.training.tasks, TaskPlan::Asked(asked) if asked == job) {
+        let planned = self.training.tasks.end(job);
+        if planned.is_some() {
             self.jobs.shift_remove(&job); // the panel shows it
-            self.training.tasks = error.map_or(TaskPlan::Unknown, |error| TaskPlan::Failed(error.clone()));
-            self.training.tasks_of.take_if(|_| error.is_none());
         }
-        if self.training.submitting.take_if(|asked| *asked == job).is_some()
-            && let Some(error) = error
-        {
-            // The form stays as it is, to be corrected.
-            self.training.tasks = TaskPlan::Failed(error.clone());
+        // If they were not submitted, the form stays as it is, to be corrected.
+        let submitted = self.training.submitting.take_if(|asked| *asked == job).is_some();
+        let command = if submitted { self.wanted_tasks() } else { planned };
+        if let (Some(command), Some(error)) = (command, error) {
+            self.training.tasks.keep(command, Err(error.clone()));
         }
     }
 

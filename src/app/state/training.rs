@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use indexmap::IndexMap;
 
-use super::State;
+use super::answers::Answers;
 use super::jobs::{JobKind, Severity};
 use super::recent::RecentItem;
-use super::tasks::TaskPlan;
 use super::watched_run::{Phase, WatchedRun};
+use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::history::disk::RunSnapshot;
-use crate::app::jobs::tasks::TrainPlace;
+use crate::app::jobs::tasks::{PlannedStage, TrainPlace};
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::train_event::{TrainDelta, TrainEvent};
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
@@ -24,10 +24,9 @@ use crate::app::user_error::UserError;
 pub struct Training {
     /// The form of the next training.
     pub form: TrainSettings,
-    /// The preflight of the form.
-    pub preflight: PreflightState,
-    /// The form that the preflight is of.
-    planned: Option<TrainSettings>,
+    preflights: Answers<PlannedForm, Preflight, 1>,
+    /// The estimated time of the latest preflight, once it was measured.
+    pub estimate: Option<Estimate>,
     /// The training that runs in this window.
     pub active: Option<ActiveRun>,
     /// The folder that was typed for it.
@@ -38,35 +37,22 @@ pub struct Training {
     pub(super) unread: Vec<PathBuf>,
     /// Whether the worker's machine has Slurm, as of the last preflight.
     pub(super) slurm: bool,
-    /// The tasks of the next training.
-    pub tasks: TaskPlan,
-    /// The command that `tasks` are of.
-    pub(super) tasks_of: Option<TrainCommand>,
+    /// The tasks that trainings would be cut into, by the commands that submit them.
+    pub(super) tasks: Answers<TrainCommand, Vec<PlannedStage>, 1>,
     /// The job that submits tasks.
     pub submitting: Option<JobId>,
     /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
     pub latest: Option<(JobId, PathBuf)>,
 }
 
-/// The preflight of a training: its plan and cost.
-#[derive(Clone, Debug, Default)]
-pub enum PreflightState {
-    /// Not requested yet.
-    #[default]
-    Unknown,
-    /// The worker is planning it.
-    Asked(JobId),
-    /// It can begin.
-    Ready {
-        /// The plan and its size.
-        preflight: Arc<Preflight>,
-        /// The estimated time; absent until it was measured.
-        estimate: Option<Estimate>,
-        /// The job that measures it.
-        timing: Option<JobId>,
-    },
-    /// It cannot begin.
-    Failed(UserError),
+/// The form that a preflight is of.
+#[derive(Clone)]
+struct PlannedForm(TrainSettings);
+
+impl PartialEq for PlannedForm {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.same_plan(&other.0)
+    }
 }
 
 /// A training under way in this window.
@@ -89,9 +75,23 @@ pub struct ActiveRun {
 }
 
 impl Training {
-    /// Whether the preflight is not that of the current form.
+    fn planned_form(&self) -> PlannedForm {
+        PlannedForm(self.form.clone())
+    }
+
+    /// The preflight of the current form: its plan and size.
+    pub fn preflight(&self) -> Known<'_, Preflight> {
+        self.preflights.get(&self.planned_form())
+    }
+
+    /// The job that plans the current form, or then estimates its time.
+    pub fn planning(&self) -> Option<JobId> {
+        self.preflights.job(&self.planned_form())
+    }
+
+    /// Whether no preflight of the current form was requested.
     pub fn outdated(&self) -> bool {
-        self.planned.as_ref().is_none_or(|planned| !planned.same_plan(&self.form))
+        self.preflight().is_none() && self.planning().is_none()
     }
 
     /// Replaces all but the active run by the form and the runs of a workspace. Returns the request to watch these runs alone.
@@ -106,7 +106,7 @@ impl Training {
 
     /// Whether the current form was planned and can begin.
     pub fn can_start(&self) -> bool {
-        self.active.is_none() && matches!(self.preflight, PreflightState::Ready { .. }) && !self.outdated()
+        self.active.is_none() && matches!(self.preflight(), Some(Ok(_)))
     }
 
     /// Whether a training runs in this program, with which it would end.
@@ -135,37 +135,26 @@ impl State {
     /// Requests the preflight of the form, unless it is known or under way; again if it failed.
     pub(super) fn plan_training(&mut self) -> Vec<Request> {
         let training = &self.training;
-        let known = !training.outdated() && !matches!(training.preflight, PreflightState::Failed(_));
+        let known = training.planning().is_some() || matches!(training.preflight(), Some(Ok(_)));
         if training.active.is_some() || training.form.missing().is_some() || known {
             return Vec::new();
         }
-        let (planned, form) = (training.form.clone(), self.train_settings());
-        let mut requests = self.stop_planning();
+        let (planned, form) = (training.planned_form(), self.train_settings());
+        let mut requests = self.forget_plan();
         let job = self.begin(JobKind::Plan, "Planning a training");
-        self.training.planned = Some(planned);
-        self.training.preflight = PreflightState::Asked(job);
+        self.training.preflights.begin(job, planned);
         requests.push(Request::Fetch(job, Fetch::Plan(Box::new(form))));
         requests
     }
 
-    /// Cancels the preflight or its timing, if under way.
-    fn stop_planning(&mut self) -> Vec<Request> {
-        let (PreflightState::Asked(job) | PreflightState::Ready { timing: Some(job), .. }) =
-            self.training.preflight
-        else {
-            return Vec::new();
-        };
-        vec![self.replace_job(job)]
-    }
-
     /// Whether the current form was planned, with its tasks if it runs as some, and can begin.
     pub fn can_start_training(&self) -> bool {
-        let are_planned = || self.tasks_are_current() && matches!(self.training.tasks, TaskPlan::Ready(_));
+        let are_planned = || matches!(self.planned_tasks(), Some(Ok(_)));
         self.training.can_start() && (self.train_place() != TrainPlace::Slurm || are_planned())
     }
 
     pub(super) fn start_training(&mut self) -> Vec<Request> {
-        let PreflightState::Ready { preflight, .. } = &self.training.preflight else { return Vec::new() };
+        let Some(Ok(preflight)) = self.training.preflight() else { return Vec::new() };
         if !self.can_start_training() {
             return Vec::new();
         }
@@ -178,18 +167,18 @@ impl State {
             TrainPlace::Here => Fetch::Begin(Box::new(form)),
             TrainPlace::Slurm => return self.submit_tasks(title),
         };
-        let mut requests = self.stop_planning();
+        let mut requests = self.forget_plan();
         requests.extend(self.train(title, request));
-        self.training.typed_out = self.training.form.out.clone();
-        self.forget_plan();
+        // The next one goes to another folder.
+        self.training.typed_out = self.training.form.out.take();
         requests
     }
 
-    /// Forgets the plan and the folder of a training that was started: the next one goes to another folder.
-    pub(super) fn forget_plan(&mut self) {
-        self.training.form.out = None;
-        self.training.planned = None;
-        self.training.preflight = PreflightState::Unknown;
+    /// Forgets the preflight; cancels it or its timing, if under way.
+    pub(super) fn forget_plan(&mut self) -> Vec<Request> {
+        self.training.estimate = None;
+        let job = self.training.preflights.clear();
+        job.map(|job| self.replace_job(job)).into_iter().collect()
     }
 
     /// Resumes a run that was stopped.
@@ -197,7 +186,7 @@ impl State {
         if self.training.active.is_some() {
             return Vec::new();
         }
-        let mut requests = self.stop_planning();
+        let mut requests = self.forget_plan();
         let name = self.training.runs.get(&folder).map(|run| run.history.about.name()).unwrap_or_default();
         let TrainSettings { device, tokens, .. } = self.training.form.clone();
         let cache = tokens.cache;
@@ -212,7 +201,6 @@ impl State {
             false => Fetch::Resume { folder, device, cache },
         };
         requests.extend(self.train(format!("Training {name}"), request));
-        (self.training.planned, self.training.preflight) = (None, PreflightState::Unknown);
         requests
     }
 
@@ -238,22 +226,19 @@ impl State {
         let training = &mut self.training;
         match event {
             TrainEvent::Planned(preflight) => {
-                if matches!(training.preflight, PreflightState::Asked(asked) if asked == job) {
+                if training.planning() == Some(job) {
                     training.slurm = preflight.slurm;
-                    let (preflight, estimate, timing) = (Arc::new(*preflight), None, Some(job));
-                    training.preflight = PreflightState::Ready { preflight, estimate, timing };
-                    let data = training.planned.as_ref().and_then(|form| form.data.clone());
+                    training.preflights.answered(job, Ok(Arc::new(*preflight)), |_| true);
+                    let data = training.form.data.clone();
                     self.remember_used(data.into_iter().map(RecentItem::Dataset).collect());
                 }
             }
             TrainEvent::Timed(timed) => {
-                if let PreflightState::Ready { estimate, timing, .. } = &mut training.preflight
-                    && *timing == Some(job)
-                {
-                    *estimate = Some(timed);
+                if training.planning() == Some(job) {
+                    training.estimate = Some(timed);
                 }
             }
-            TrainEvent::TasksPlanned(stages) => self.tasks_planned(job, stages),
+            TrainEvent::TasksPlanned(stages) => training.tasks.answered(job, Ok(Arc::new(stages)), |_| true),
             TrainEvent::TasksSubmitted(folder) => return self.tasks_submitted(job, folder),
             TrainEvent::Retried(tasks) => {
                 self.note(Severity::Info, format!("{} resubmitted", counted(tasks, "task", "tasks")));
@@ -338,14 +323,12 @@ impl State {
     pub(super) fn end_training(&mut self, job: JobId, error: Option<&UserError>) {
         self.end_task_job(job, error);
         let training = &mut self.training;
-        match &mut training.preflight {
-            PreflightState::Asked(asked) if *asked == job => {
-                self.jobs.shift_remove(&job); // the panel shows it
-                let cancelled = || UserError::new("Planning was cancelled");
-                training.preflight = PreflightState::Failed(error.cloned().unwrap_or_else(cancelled));
-            }
-            PreflightState::Ready { timing, .. } if *timing == Some(job) => *timing = None,
-            _ => {}
+        if let Some(form) = training.preflights.end(job)
+            && training.preflights.get(&form).is_none()
+        {
+            self.jobs.shift_remove(&job); // the panel shows it
+            let cancelled = || UserError::new("Planning was cancelled");
+            training.preflights.keep(form, Err(error.cloned().unwrap_or_else(cancelled)));
         }
         let Some(active) = training.active.take_if(|active| active.job == job) else { return };
         let run = active.folder.as_ref().and_then(|folder| training.runs.get_mut(folder));
@@ -356,8 +339,7 @@ impl State {
             (None, Some(error)) => {
                 // It failed before it began: the error is shown as that of the current form, to be corrected.
                 training.form.out = training.form.out.take().or_else(|| training.typed_out.take());
-                training.planned = Some(training.form.clone());
-                training.preflight = PreflightState::Failed(error.clone());
+                training.preflights.keep(PlannedForm(training.form.clone()), Err(error.clone()));
             }
         }
     }

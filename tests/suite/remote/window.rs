@@ -7,7 +7,7 @@ use std::process::Output;
 use ssmprobe::app::jobs::train::TrainSettings;
 use ssmprobe::app::remote::hello::PROTOCOL;
 use ssmprobe::app::state::connection::{Connection, Host};
-use ssmprobe::app::state::{ColumnState, Phase, PreflightState};
+use ssmprobe::app::state::{ColumnState, Phase};
 
 use super::errors::greeting;
 use super::sshd::Sshd;
@@ -47,7 +47,7 @@ impl Sitting {
     pub(super) fn plan_training(&mut self, form: TrainSettings) {
         self.wants(Command::SetTrainForm(Box::new(form)));
         self.wants(Command::PlanTraining);
-        self.until("a plan", |s| matches!(s.state().training.preflight, PreflightState::Ready { .. }));
+        self.until("a plan", |s| matches!(s.state().training.preflight(), Some(Ok(_))));
     }
 
     fn press(&mut self, modifiers: Modifiers, key: Key) {

@@ -15,7 +15,7 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{ClassChoice, ColumnId, ImageId, ProbeId};
 use crate::app::state::command::Command;
 use crate::app::state::settings::ThemeChoice;
-use crate::app::state::{Phase, PreflightState, Severity, State};
+use crate::app::state::{Phase, Severity, State};
 use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
@@ -223,13 +223,13 @@ impl Visitor {
                 app.dispatch(Command::PlanTraining);
                 self.training = Training::Planned(out, Instant::now());
             }
-            Training::Planned(out, since) => match &state.training.preflight {
-                PreflightState::Ready { timing: None, .. } if state.training.can_start() => {
+            Training::Planned(out, since) => match state.training.preflight() {
+                Some(Ok(_)) if state.training.planning().is_none() && state.training.can_start() => {
                     let (out, since) = (out.clone(), Instant::now());
                     app.dispatch(Command::StartTraining);
                     self.training = Training::Running { since, out, paused: false, cancelled: false };
                 }
-                PreflightState::Failed(error) => anyhow::bail!("a training could not be planned: {error}"),
+                Some(Err(error)) => anyhow::bail!("a training could not be planned: {error}"),
                 _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },

@@ -13,7 +13,6 @@ use crate::app::format::file_name;
 use crate::app::jobs::tasks::TaskForm;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
-use crate::app::state::PreflightState;
 use crate::app::state::command::{Action, Command, FilePrompt};
 use crate::app::state::settings::DEVICES;
 use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
@@ -341,8 +340,8 @@ fn folder(
 }
 
 fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) -> bool {
-    let suggested = match &cx.state.training.preflight {
-        PreflightState::Ready { preflight, .. } => preflight.out.display().to_string(),
+    let suggested = match cx.state.training.preflight() {
+        Some(Ok(preflight)) => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };
     folder(ui, "Output folder", &suggested, &mut settings.out, cx, FilePrompt::RunOutput)

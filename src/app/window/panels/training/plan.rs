@@ -6,7 +6,6 @@ use super::tasks;
 use crate::app::format::{self, count};
 use crate::app::jobs::tasks::TrainPlace;
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings, assumed, smallest_difference};
-use crate::app::state::PreflightState;
 use crate::app::window::panels::prelude::*;
 use crate::model::train::run::Selection;
 use crate::viz::heading::capitalised;
@@ -46,21 +45,20 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if training.outdated() {
         cx.send(Command::PlanTraining);
     }
-    match &training.preflight {
-        PreflightState::Ready { preflight, estimate, timing } => {
+    match training.preflight() {
+        Some(Ok(preflight)) => {
             let area = ScrollArea::vertical().id_salt("plan").auto_shrink(false);
             area.show(ui, |ui| {
-                ready(ui, cx, preflight, *estimate, timing.is_some());
+                ready(ui, cx, preflight, training.estimate, training.planning().is_some());
                 follow_focus(ui);
             });
         }
-        PreflightState::Failed(error) => {
+        Some(Err(error)) => {
             if placeholder::failed(ui, cx, error, Some("Try again")) {
                 cx.send(Command::PlanTraining);
             }
         }
-        PreflightState::Asked(job) => cx.busy(ui, "Checking the dataset and the backbone", Some(*job)),
-        PreflightState::Unknown => cx.busy(ui, "Checking the dataset and the backbone", None),
+        None => cx.busy(ui, "Checking the dataset and the backbone", training.planning()),
     }
 }
 

@@ -3,7 +3,7 @@
 use egui::CollapsingHeader;
 
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
-use crate::app::state::{JobKind, Phase, TaskPlan, WatchedRun};
+use crate::app::state::{JobKind, Phase, WatchedRun};
 use crate::app::window::panels::prelude::*;
 
 /// Maximum height of the list of tasks.
@@ -15,12 +15,9 @@ const WIDTHS: [f32; 2] = [90.0, 190.0];
 
 /// Draws the stages the next training would be split into, and their scripts for `sbatch`.
 pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    if !cx.state.tasks_are_current() {
-        cx.send(Command::PlanTasks);
-    }
     ui.add_space(6.0);
-    match &cx.state.training.tasks {
-        TaskPlan::Ready(stages) => {
+    match cx.state.planned_tasks() {
+        Some(Ok(stages)) => {
             for stage in stages.iter() {
                 let tasks = counted(stage.tasks, "task", "tasks");
                 ui.horizontal_wrapped(|ui| {
@@ -36,7 +33,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 });
             }
         }
-        TaskPlan::Failed(error) => {
+        Some(Err(error)) => {
             let color = color32(style::failed(cx.theme));
             error.lines.iter().for_each(|line| {
                 placeholder::selectable(ui, RichText::new(line).color(color));
@@ -46,7 +43,12 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTasks);
             }
         }
-        TaskPlan::Unknown | TaskPlan::Asked(_) => drop(ui.weak("Splitting it into tasks…")),
+        None => {
+            ui.weak("Splitting it into tasks…");
+            if cx.state.planning_tasks().is_none() {
+                cx.send(Command::PlanTasks);
+            }
+        }
     }
 }
 
