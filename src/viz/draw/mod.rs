@@ -22,6 +22,7 @@ pub mod readout;
 mod row_chart;
 pub mod scale;
 pub mod scene;
+pub mod series;
 pub mod table;
 pub mod theme;
 

@@ -1,7 +1,8 @@
 //! Accuracy and rank coverage of variants of heads over the one setting in which they differ, one line for each head, layer and
 //! rate: means over seeds, with a band of one standard deviation. Takes plain numbers, not a trace.
 
-use super::curves::{self, ACCURACY, accuracy_scale, stroke};
+use super::curves::{ACCURACY, accuracy_scale};
+use crate::viz::draw::series::{self, stroke};
 use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend, pt};
 use crate::viz::figures::plot::{Caption, Plot};
 use crate::viz::{Empty, Info, Size, TabGroup};
@@ -97,7 +98,7 @@ impl Plot for SettingsPlot {
         let mut key: Vec<(Mark, &str)> =
             lines.map(|(at, line)| (Mark::Line(stroke(theme, at)), line.name.as_str())).collect();
         let numbers = || self.points().flat_map(|point| [Some(point.accuracy), point.coverage]).flatten();
-        let bands = curves::bands(false, numbers().map(|number| number.seeds));
+        let bands = series::bands(false, numbers().map(|number| number.seeds));
         let has_band = numbers().any(|number| number.deviation.is_some_and(|deviation| deviation > 0.0));
         key.extend(has_band.then_some((Mark::None, &*bands)));
         let top = legend::legend(&mut scene, theme, [0.0, 0.0], size.width, &key);
@@ -127,7 +128,7 @@ impl Plot for SettingsPlot {
             };
             let lines: Vec<_> = self.lines.iter().enumerate().map(of_line).collect();
             for (at, values, means, deviations) in &lines {
-                if let Some(edges) = curves::band(means, deviations, false) {
+                if let Some(edges) = series::band(means, deviations, false) {
                     let [low, high] = edges.map(|edge| place(values, edge));
                     let outline = high.into_iter().chain(low.into_iter().rev()).collect();
                     scene.polygon(outline, theme.series(*at).alpha(0.16));

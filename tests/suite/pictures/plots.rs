@@ -2,7 +2,7 @@
 
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::viz::draw::font;
+use ssmprobe::viz::draw::{font, series};
 use ssmprobe::viz::figures::curves::{self, Curves, Means, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
@@ -215,7 +215,7 @@ fn a_band_on_a_logarithmic_axis_is_as_wide_as_on_a_linear_one() {
     low[3..].iter_mut().for_each(|[_, y]| *y = axes.area.bottom());
     let expected: Vec<Point> = edge(1.0).into_iter().chain(low.into_iter().rev()).collect();
     assert_close("the band", marks.areas(marks.swatch("sinkhorn").alpha(0.16))[0], expected, 0.02);
-    let [low, high] = curves::band(&[2.0, 0.5], &[1.5, 1.0], true).expect("a band");
+    let [low, high] = series::band(&[2.0, 0.5], &[1.5, 1.0], true).expect("a band");
     assert_eq!([low, high], [vec![0.5, 0.25], vec![3.5, 1.5]], "in the window, whose axis is fitted to it");
 }
 
@@ -391,7 +391,7 @@ fn bands_of_training_curves_say_what_they_are() {
     }
     let none = TrainingPlot { curves: Curves::default(), ..plot };
     assert!(none.draw_column(&Theme::light(), COLUMN).is_err());
-    let band = curves::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
+    let band = series::band(&[1.0, 2.0], &[0.5, f64::NAN], false);
     assert_eq!(band, Some([vec![0.5, 2.0], vec![1.5, 2.0]]));
 }
 

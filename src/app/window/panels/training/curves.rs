@@ -18,8 +18,9 @@ use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{choice_frame, fitted_choice, keep_together, lasting_menu_button};
+use crate::viz::draw::series::{Dash, band};
 use crate::viz::draw::{Scale, Theme, number};
-use crate::viz::figures::curves::{ACCURACY, Dash, LOSS, NO_STEP, Part, TrainingPlot, band};
+use crate::viz::figures::curves::{ACCURACY, LOSS, NO_STEP, Part, TrainingPlot};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
 
 /// From this width the plots are side by side.
