@@ -3,22 +3,13 @@
 //! ([`Prompt`]).
 
 use super::menu::Menu::{Edit, File, Help, Panes, Train, View};
-use super::menu::{Menu, Shortcut, ctrl, ctrl_shift, plain};
+use super::menu::{Effect, Menu, Shortcut, Spec, ctrl, ctrl_shift, plain};
 use super::{Command, FilePrompt, Prompt};
 use crate::app::jobs::{ClassChoice, ColumnId};
 use crate::app::state::State;
 use crate::app::state::settings::ThemeChoice;
 use crate::viz::Options;
 use crate::viz::figures::scan_path;
-
-/// What an action does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// A command for the state.
-    Command(Command),
-    /// A request to the window.
-    Prompt(Prompt),
-}
 
 /// Generates the enum, [`Action::ALL`] and the `Spec` of each action from one list.
 macro_rules! actions {
@@ -182,75 +173,6 @@ actions! {
     Shortcuts: Help.asks("Keyboard shortcuts", "All keys", Prompt::Shortcuts).key(plain("F1")).also("keys hotkeys"),
 }
 
-/// The properties of an action.
-struct Spec {
-    menu: Menu,
-    text: &'static str,
-    tooltip: &'static str,
-    shortcut: Option<Shortcut>,
-    synonyms: &'static str,
-    line_below: bool,
-    enabled: fn(&State) -> bool,
-    /// What is missing while it is not enabled.
-    missing: &'static str,
-    effect: Source,
-}
-
-/// The source of an action's effect.
-enum Source {
-    Command(fn(&State) -> Command),
-    /// A command; while there is none, the action is not enabled.
-    PossibleCommand(fn(&State) -> Option<Command>),
-    Prompt(Prompt),
-}
-
-impl Menu {
-    /// An action of this menu that prompts the window.
-    fn asks(self, text: &'static str, tooltip: &'static str, prompt: impl Into<Prompt>) -> Spec {
-        self.action(text, tooltip, Source::Prompt(prompt.into()))
-    }
-
-    /// An action of this menu that dispatches a command.
-    fn gives(self, text: &'static str, tooltip: &'static str, command: fn(&State) -> Command) -> Spec {
-        self.action(text, tooltip, Source::Command(command))
-    }
-
-    /// An action of this menu that dispatches `command` and is enabled while there is one; `missing` says why there is none.
-    fn gives_if(
-        self,
-        text: &'static str,
-        tooltip: &'static str,
-        missing: &'static str,
-        command: fn(&State) -> Option<Command>,
-    ) -> Spec {
-        Spec { missing, ..self.action(text, tooltip, Source::PossibleCommand(command)) }
-    }
-
-    fn action(self, text: &'static str, tooltip: &'static str, effect: Source) -> Spec {
-        let (shortcut, synonyms, line_below, missing) = (None, "", false, "");
-        Spec { menu: self, text, tooltip, shortcut, synonyms, line_below, enabled: |_| true, missing, effect }
-    }
-}
-
-impl Spec {
-    fn key(self, shortcut: Shortcut) -> Self {
-        Self { shortcut: Some(shortcut), ..self }
-    }
-
-    /// Enabled while `enabled` holds; while it does not, `missing` says why.
-    fn when(self, missing: &'static str, enabled: fn(&State) -> bool) -> Self {
-        Self { enabled, missing, ..self }
-    }
-
-    fn also(self, synonyms: &'static str) -> Self {
-        Self { synonyms, ..self }
-    }
-
-    fn line_below(self) -> Self {
-        Self { line_below: true, ..self }
-    }
-}
-
 impl Action {
     /// Its menu.
     pub fn menu(self) -> Menu {
@@ -304,13 +226,7 @@ impl Action {
 
     /// Its effect in the current state; `None` while it is not enabled.
     pub fn effect(self, state: &State) -> Option<Effect> {
-        let spec = self.spec();
-        match spec.effect {
-            _ if !(spec.enabled)(state) => None,
-            Source::Command(command) => Some(Effect::Command(command(state))),
-            Source::PossibleCommand(command) => command(state).map(Effect::Command),
-            Source::Prompt(prompt) => Some(Effect::Prompt(prompt)),
-        }
+        self.spec().effect(state)
     }
 }
 

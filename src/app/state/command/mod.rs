@@ -10,8 +10,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-pub use self::action::{Action, Effect};
-pub use self::menu::{CTRL, Menu, Shortcut};
+pub use self::action::Action;
+pub use self::menu::{CTRL, Effect, Menu, Shortcut};
 pub use self::prompt::{FilePrompt, Prompt};
 
 use super::entries::removed;
