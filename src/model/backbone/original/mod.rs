@@ -11,6 +11,7 @@
 
 mod error;
 mod layout;
+mod left_out;
 mod preprocessing;
 pub mod project;
 mod rotary;
