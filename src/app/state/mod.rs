@@ -19,6 +19,7 @@ mod images;
 mod jobs;
 mod library;
 mod open;
+mod parts;
 mod recent;
 mod relative;
 mod removal;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::entries::removed;
 use super::library::{Image, Probe, Status};
+use super::parts::Parts;
 use super::reveal::RevealTarget;
-use super::undo::Parts;
 use super::{Column, FindingColumn, FindingId, FindingView, GalleryFilter, Scope, Selection, State};
 use crate::app::jobs::{ColumnId, ImageId, ProbeId, Request};
 use crate::model::data::ImageSource;
