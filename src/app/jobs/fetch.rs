@@ -1,5 +1,5 @@
-//! Jobs that begin with a backbone given as a folder or as an id of the Hugging Face Hub, which is downloaded first; and probes from the
-//! Hub.
+//! Jobs that begin on a thread of their own, and what most of them begin with: a backbone given as a folder or as an id of the Hugging
+//! Face Hub, which is downloaded first. Also probes from the Hub.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
