@@ -68,6 +68,7 @@ impl State {
         let own = known.and_then(|image| self.library.true_class_word(image));
         own.map_or_else(|| self.selection.class.clone(), ClassChoice::Named)
     }
+
     /// The command by which all columns show evidence for the true class of the current image, called `name`. Where all show that
     /// image, each next one has its own true class, too.
     pub fn true_class_in_all(&self, name: String) -> Command {
