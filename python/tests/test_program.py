@@ -116,17 +116,22 @@ def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == "error: no display\n"
 
 
+def signal_once_begun(stand_in: Path, number: int) -> None:
+    """Sends this process a signal once the stand-in has made a file `begun`."""
+
+    def send() -> None:
+        while not stand_in.with_name("begun").exists():
+            time.sleep(0.05)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=send).start()
+
+
 @pytest.mark.usefixtures("ctrl_c")
 def test_the_program_saves_before_an_interrupt_is_raised(stand_in: Path) -> None:
-    begun, saved = stand_in.with_name("begun"), stand_in.with_name("saved")
+    saved = stand_in.with_name("saved")
     stand_in.write_text(IN_ITS_FOLDER + "trap 'sleep 1; touch saved; exit 130' TERM\ntouch begun\nwhile :; do :; done\n")
-
-    def interrupt() -> None:
-        while not begun.exists():
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    threading.Thread(target=interrupt).start()
+    signal_once_begun(stand_in, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         ssmprobe.run("train")
     assert saved.exists()
@@ -137,11 +142,15 @@ def test_waiting_for_a_window_is_interrupted_at_once_where_polars_handles_ctrl_c
     stand_in: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("polars")
-    stand_in.write_text("#!/bin/sh\necho 'warning: of a driver' >&2\nexec sleep 5\n")
+    stand_in.write_text("#!/bin/sh\necho 'warning: of a driver' >&2\nexec sleep 60\n")
     window = ssmprobe.open()
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def wait() -> None:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         window.wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        wait()
     assert window.process.poll() is None, "the window stays"
     window.close()
     assert capsys.readouterr().err == "", "it was closed, and did not fail"
@@ -168,13 +177,14 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
 
 def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
     saved = stand_in.with_name("saved")
-    stand_in.write_text(IN_ITS_FOLDER + "trap 'touch saved; exit 130' TERM\nfor i in 1 2 3 4 5; do sleep 1; done\n")
+    wait = "touch begun\nfor i in $(seq 60); do sleep 1; done\n"
+    stand_in.write_text(IN_ITS_FOLDER + f"trap 'touch saved; exit 130' TERM\n{wait}")
 
     def late(*_: object) -> None:
         raise TimeoutError
 
     before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(3)
+    signal_once_begun(stand_in, signal.SIGALRM)
     try:
         with pytest.raises(TimeoutError):
             ssmprobe.run("train")
