@@ -5,6 +5,8 @@
 //! `wgpu:<index>` to burn's name. A card that two APIs offer is listed once.
 
 use std::collections::HashMap;
+use std::env;
+use std::ffi::OsStr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use burn::backend::wgpu::graphics::AutoGraphicsApi;
@@ -73,6 +75,7 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
 fn enumerate() -> Vec<(Found, WgpuDevice)> {
     let mut listed: Vec<(Found, WgpuDevice)> = Vec::new();
     let mut seen: Vec<AdapterInfo> = Vec::new();
+    let visible = env::var_os("CUDA_VISIBLE_DEVICES");
     for (api, burn_api) in APIS {
         if !wgpu::Instance::enabled_backend_features().contains(api.into()) {
             continue;
@@ -84,6 +87,10 @@ fn enumerate() -> Vec<(Found, WgpuDevice)> {
             let index = indices.entry(info.device_type).or_insert(0_usize);
             let kind = burn_kind(info.device_type, *index);
             *index += 1;
+            if is_hidden(&info, visible.as_deref()) {
+                fresh.push(info); // from the APIs that follow, too
+                continue;
+            }
             let is_seen = seen.iter().any(|earlier| same_card(earlier, &info))
                 || fresh.iter().any(|earlier| same_driver(earlier, &info));
             // Burn names one software adapter per API, and no index above its limit.
@@ -112,6 +119,12 @@ fn miscompiles(adapter: &Adapter) -> bool {
 #[cfg(not(feature = "vulkan"))]
 fn miscompiles(_: &Adapter) -> bool {
     false
+}
+
+/// Whether `visible`, the list of CUDA's devices, hides the card: if it is empty, NVIDIA's driver of Vulkan ends the program with a
+/// segmentation fault once a device is opened.
+fn is_hidden(info: &AdapterInfo, visible: Option<&OsStr>) -> bool {
+    info.driver == "NVIDIA" && visible.is_some_and(OsStr::is_empty)
 }
 
 /// The adapters that one API offers, in its order; none if its driver panics.
@@ -206,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_listed_once_and_its_twin_is_another() {
+    fn a_card_is_listed_once_if_it_is_not_hidden_and_its_twin_is_another() {
         let card = |vendor, device, backend| {
             let blank = AdapterInfo::new(DeviceType::DiscreteGpu, backend);
             AdapterInfo { vendor, device, ..blank }
@@ -226,5 +239,8 @@ mod tests {
         assert!(!same_driver(&first, &at("0000:02:00.0", "NVIDIA")));
         assert!(!same_driver(&first, &at("0000:01:00.0", "NVK")));
         assert!(!same_driver(&vulkan, &vulkan), "their places are unknown");
+        let [empty, some] = ["", "0"].map(|list| Some(OsStr::new(list)));
+        assert_eq!([empty, some, None].map(|list| is_hidden(&first, list)), [true, false, false]);
+        assert!(!is_hidden(&at("0000:01:00.0", "NVK"), empty), "another driver");
     }
 }
