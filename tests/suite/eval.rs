@@ -7,6 +7,7 @@ use ssmprobe::model::data::scenes;
 use ssmprobe::model::explain::evaluation::Evaluation;
 use ssmprobe::model::explain::evaluation::vectors::VectorKind;
 use ssmprobe::model::hand_order::HandOrder;
+use ssmprobe::model::io::sha256;
 use ssmprobe::model::order_file;
 use ssmprobe::model::probe::Probe;
 
@@ -156,6 +157,17 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
         check_vectors(&folder.join(format!("{name}.survey.json")), name);
+        let survey: Value = json(folder.join(format!("{name}.survey.json")));
+        let made = &survey["provenance"];
+        let probe = desk.path(&format!("run/probes/{name}.safetensors"));
+        assert_eq!(made["probe_file"], sha256::of_file(&probe).unwrap());
+        let [run, stored]: [Value; 2] =
+            ["run.json", "evaluation.json"].map(|file| json(desk.path("run").join(file)));
+        let (tokens, program) = (&run["tokens"], &run["program"]);
+        assert_eq!((&made["weights"], &made["layer"]), (&tokens["weights"], &tokens["layer"]));
+        assert_eq!((&made["program"], &made["config"]), (program, &run["backbone"]["config"]));
+        assert!(made["image_files"].is_string());
+        assert_eq!(made["image_files"], stored["probes"][0]["image_files"]);
     }
     assert_eq!(fs::read_dir(folder).unwrap().count(), probes.len() * 2, "two files a probe");
     found

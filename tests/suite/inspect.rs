@@ -8,6 +8,7 @@ use ndarray::ArrayD;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use ssmprobe::model::explain::removal::{Mode, Removal};
 use ssmprobe::model::explain::stability::Stability;
+use ssmprobe::model::io::sha256;
 use ssmprobe::model::probe::Probe;
 
 use crate::npz;
@@ -74,6 +75,13 @@ fn every_array_equals_the_reference() {
             let document: Value = json(out.path().join(folder).join(format!("{probe}.json")));
             let want = &words[format!("{image}:{probe}")];
             let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{own} {value}"));
+            let made = &document["provenance"];
+            for (key, file) in [
+                ("probe_file", fixture(&format!("probes/{probe}.safetensors"))),
+                ("weights", fixture("backbone/model.safetensors")),
+            ] {
+                assert_eq!(made[key], sha256::of_file(&file).expect("a file"), "{own} {key}");
+            }
             let best = &document["prediction"][0];
             assert_eq!((&best["index"], &document["head"]), (&want["best"], &want["head"]), "{own}");
             assert_eq!(document["class"]["index"], want["best"], "{own}");

@@ -133,7 +133,7 @@ impl InspectFlags {
     fn probes(&self, files: &[PathBuf]) -> anyhow::Result<Vec<Loaded>> {
         let mut loaded = Vec::new();
         for Source { path, stem } in sources::probes(files)? {
-            let probe = Probe::load(&path)?;
+            let (probe, sha256) = Probe::load_known(&path)?;
             let asked = self.class.as_deref().map(|asked| classes(&probe, asked)).transpose()?;
             let asked: Vec<Option<usize>> =
                 asked.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
@@ -144,8 +144,9 @@ impl InspectFlags {
                         Some(class) => format!("{read}-for-{}", name_of(&probe, class)),
                         None => read.clone(),
                     };
-                    let (path, probe, change) = (path.clone(), probe.clone(), change.clone());
-                    loaded.push(Loaded { path, stem, probe, change, class, asked: at });
+                    let (path, probe, sha256) = (path.clone(), probe.clone(), sha256.clone());
+                    let change = change.clone();
+                    loaded.push(Loaded { path, stem, probe, sha256, change, class, asked: at });
                 }
             }
         }

@@ -38,6 +38,7 @@ use crate::model::backbone::BackboneError;
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;
+use crate::model::explain::evaluation::Provenance;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::NullBands;
 use crate::model::explain::removal::{RANKINGS, RemovalSpec};
@@ -55,6 +56,8 @@ struct Loaded {
     path: PathBuf,
     stem: String,
     probe: Probe,
+    /// SHA-256 of its file.
+    sha256: String,
     /// The intervention on how it reads.
     change: Intervention,
     /// The class of the evidence; the predicted one where absent.
@@ -108,6 +111,8 @@ struct Explainer<'a> {
     orderless: Mutex<BTreeSet<String>>,
     /// Null bands of the diagnostics.
     nulls: NullBands,
+    /// What made the results, but for the probe.
+    provenance: Provenance,
     /// Counts the steps that are worth waiting for.
     cancel: Cancel,
 }
@@ -150,6 +155,14 @@ pub fn run(
         kinds: if flags.stability { kinds(flags.seed) } else { Vec::new() },
         orderless: Mutex::default(),
         nulls: NullBands::new(flags.null_draws, flags.seed),
+        provenance: Provenance {
+            weights: reader.backbone.fingerprint().to_owned(),
+            config: Some(reader.backbone.config().key()),
+            preprocessing: reader.preprocessor.key(),
+            layer: reader.token_spec.name(),
+            seed: flags.seed,
+            ..Provenance::new()
+        },
         cancel: reporter.cancel().clone(),
     };
     if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Explainer, Loaded, ResultFile};
+use crate::model::explain::evaluation::Provenance;
 use crate::model::explain::regions::RegionMeasures;
 use crate::model::explain::removal::Removal;
 use crate::model::io::array::{Array, Arrays};
@@ -158,6 +159,7 @@ pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>
         },
         "diagnostics": trace.diagnostics,
         "order_test": order_test(trace),
+        "provenance": Provenance { probe_file: loaded.sha256.clone(), ..explainer.provenance.clone() },
     });
     if !trace.attributions.is_empty() {
         document["attributions"] = trace.attributions.iter().map(attribution).collect();

@@ -353,6 +353,7 @@ impl<'a> Evaluator<'a> {
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),
             asked: self.asked,
+            provenance: None,
             means: Means::default(),
         }
     }

@@ -137,6 +137,7 @@ mod tests {
 
     use half::f16;
 
+    use super::super::Provenance;
     use super::super::vectors::{TokenVectors, VectorKind};
     use super::*;
     use crate::model::explain::null_model::MeanNull;
@@ -169,6 +170,7 @@ mod tests {
                 ),
                 (VectorKind::Weight, KeptVectors::None("by channel".into())),
             ]),
+            provenance: Some(Provenance { weights: "ce02".into(), ..Provenance::new() }),
             ..Evaluation::default()
         }
     }
@@ -184,7 +186,8 @@ mod tests {
             (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
         assert_eq!((&read.mean_nulls, &read.vectors), (&evaluation.mean_nulls, &evaluation.vectors));
-        // A file of an earlier version, without `mean_nulls` and `vectors`, is read and written unchanged.
+        assert_eq!(read.provenance, evaluation.provenance);
+        // A file of an earlier version, without `mean_nulls`, `vectors` and `provenance`, is read and written unchanged.
         let from = text.find(",\"mean_nulls\"").unwrap();
         let to = from + text[from..].find("}}").unwrap() + 2;
         let vectors = text.find(",\"vectors\"").unwrap();

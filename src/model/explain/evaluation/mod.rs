@@ -101,9 +101,41 @@ pub struct Evaluation {
     /// Values of every token of every image, by kind, or why they are not stored. Empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub vectors: IndexMap<VectorKind, KeptVectors>,
+    /// What made it, in files of `ssmprobe eval`. Absent in those of earlier versions and of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
     /// Accuracy and means of the columns.
     #[serde(skip)]
     pub means: Means,
+}
+
+/// What made some results: whether the same files are at hand can be told from it later.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provenance {
+    /// Name and version of the program.
+    pub program: String,
+    /// SHA-256 of the probe's file.
+    pub probe_file: String,
+    /// SHA-256 of the backbone's weights.
+    pub weights: String,
+    /// What its `config.json` adds to them, if that is known.
+    pub config: Option<String>,
+    /// The preprocessing from image file to pixels, as the preprocessor's key states it.
+    pub preprocessing: String,
+    /// The layer, the order of MAE's tokens, and the precision of the backbone's products, as runs name them.
+    pub layer: String,
+    /// SHA-256 of the digests of the images' files, if all are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_files: Option<String>,
+    /// Seed of random draws.
+    pub seed: u64,
+}
+
+impl Provenance {
+    /// Of this program.
+    pub fn new() -> Self {
+        Self { program: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(), ..Self::default() }
+    }
 }
 
 /// One map over the grid for every class.

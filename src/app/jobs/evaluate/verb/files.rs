@@ -11,7 +11,7 @@ use crate::model::explain::diagnostics::MEASURES;
 use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::stability;
-use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN};
+use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN, Provenance};
 use crate::model::explain::intervention::Intervention;
 use crate::model::io::columns::{self, Column, Values};
 
@@ -28,13 +28,14 @@ pub enum RowFormat {
 pub(super) fn result_files(
     name: &str,
     evaluator: Evaluator<'_>,
-    backbone: String,
+    (backbone, provenance): (String, Provenance),
     change: &Intervention,
     formats: &[RowFormat],
 ) -> anyhow::Result<Vec<ResultFile>> {
     let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
     let mut evaluation = evaluator.finish(name.to_owned(), backbone);
     evaluation.change = if change.is_none() { String::new() } else { change.to_string() };
+    evaluation.provenance = Some(provenance);
     let file =
         |ending: &str, bytes: Vec<u8>| ResultFile { path: PathBuf::from(format!("{name}.{ending}")), bytes };
     let mut files = vec![file(ENDING, evaluation.to_json()?.into_bytes())];

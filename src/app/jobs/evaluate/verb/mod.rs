@@ -139,7 +139,7 @@ impl Eval<'_> {
         let regions = self.regions(engine, (dataset, &own_samples), options, cache.grid(), reporter)?;
         let is_cut = flags.part.is_some() || flags.join.is_some();
         let home = if is_cut { flags.home()? } else { PathBuf::new() };
-        let image_digests = match is_cut || run.is_some() {
+        let image_digests = match is_cut || run.is_some() || flags.evaluation.is_some() {
             true => image_digests(&plan.root, plan.source(), plan.images),
             false => Vec::new(),
         };
@@ -161,6 +161,7 @@ impl Eval<'_> {
                 regions: &regions.of,
             },
             image_digests,
+            image_files: image_files.clone(),
             subset_reader: encoder
                 .as_ref()
                 .map(|reader| SubsetReader::new(Encoder::Own(reader), dataset, samples)),

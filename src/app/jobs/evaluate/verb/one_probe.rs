@@ -16,10 +16,10 @@ use crate::app::jobs::removal::SubsetReader;
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{JobError, Reporter};
 use crate::model::data::token_cache::{TokenCache, TokenKey};
-use crate::model::explain::evaluation::EvalSet;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::stability::Taus;
+use crate::model::explain::evaluation::{EvalSet, Provenance};
 use crate::model::explain::null_model::NullBands;
 
 /// What every probe is evaluated on, and how.
@@ -30,8 +30,10 @@ pub(super) struct Inputs<'a> {
     pub set: Arc<EvalSet>,
     pub nulls: NullBands,
     pub metrics: MetricsSpec<'a>,
-    /// SHA-256 of the file of each image of the cache, where known; of no image if nothing is evaluated in parts.
+    /// SHA-256 of the file of each image of the cache, where known; of no image if nothing is kept.
     pub image_digests: Vec<Option<String>>,
+    /// SHA-256 of those of the evaluated images, if all are known.
+    pub image_files: Option<String>,
     /// Removes patches before the encoder.
     pub subset_reader: Option<SubsetReader<'a>>,
     /// Folder of the parts' answers.
@@ -89,9 +91,20 @@ impl Inputs<'_> {
         }
         let metrics = evaluator.metrics().context("none of its images was read")?;
         let suffix = if reading.is_none() { String::new() } else { format!("-{}", reading.id()) };
-        let (name, backbone) = (format!("{name}{suffix}"), probe.meta.backbone.id.clone());
+        let TokenKey { weights, preprocessing, layer, .. } = plan.source().clone();
+        let provenance = Provenance {
+            probe_file: sha256.clone(),
+            weights,
+            config: plan.backbone.config.clone(),
+            preprocessing,
+            layer,
+            image_files: self.image_files.clone(),
+            seed: flags.seed,
+            ..Provenance::new()
+        };
+        let (name, made_of) = (format!("{name}{suffix}"), (probe.meta.backbone.id.clone(), provenance));
         let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
-        let files = files.then(|| files::result_files(&name, evaluator, backbone, reading, formats));
+        let files = files.then(|| files::result_files(&name, evaluator, made_of, reading, formats));
         Ok(Some((EvaluatedProbe { file: file.clone(), sha256, metrics }, files)))
     }
 }
