@@ -647,7 +647,16 @@ fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
     // A probe, all of them, the outcome of a training, those of all.
     let resume = || desk.sweep("run", &["--grid", "state_dim=1", "--resume"]);
     fs::remove_file(desk.path("run/probes/gap-s1-best.safetensors")).unwrap();
+    // Another class for every image, as if the first one were of another training.
+    let first = desk.path("run/answers/gap-s0.json");
+    let mut other: Value = json(&first);
+    let classes = other["best"].as_array_mut().unwrap();
+    classes.iter_mut().for_each(|class| *class = ((class.as_u64().unwrap() + 1) % 2).into());
+    fs::write(&first, other.to_string()).unwrap();
     let (stdout, stderr) = succeeds(&mut desk.eval_run());
+    let doubted =
+        format!("warning: gap, seed 0: predicts another class than in its training on {VAL} of {VAL} ");
+    assert!(stderr.contains(&doubted) && stderr.matches("predicts another").count() == 1, "{stderr}");
     assert!(stderr.contains("warning: 1 trained probe is missing, the first is "), "{stderr}");
     assert!(stdout.contains("gap, seed 0") && !stdout.contains("gap, seed 1"), "{stdout}");
     assert_ends(&mut resume(), 0, &["already finished", "gap-s1-best.safetensors: "]);

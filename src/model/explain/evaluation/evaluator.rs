@@ -154,6 +154,12 @@ impl<'a> Evaluator<'a> {
         answer.map_or(Vec::new(), |answer| answer.top.iter().map(named).collect())
     }
 
+    /// On how many of the images evaluated so far it predicts another class than `earlier` has, by the dataset's numbers.
+    pub fn changed(&self, earlier: &[u32]) -> usize {
+        let all = self.answers.iter().zip(earlier);
+        all.filter(|(answer, class)| answer.as_ref().is_some_and(|own| own.predicted != **class)).count()
+    }
+
     /// Results of some images, for [`take`](Self::take) of this or another evaluator; `None` for one that cannot be read.
     pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, AskError> {
         images.into_par_iter().map(|image| self.evaluate(image)).collect()

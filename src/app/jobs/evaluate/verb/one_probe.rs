@@ -15,12 +15,14 @@ use crate::app::jobs::part::Part;
 use crate::app::jobs::removal::SubsetReader;
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::{JobError, Reporter};
+use crate::model::backbone::order::MaeOrder;
 use crate::model::data::token_cache::{TokenCache, TokenKey};
 use crate::model::explain::evaluation::evaluator::Evaluator;
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::stability::Taus;
 use crate::model::explain::evaluation::{EvalSet, Provenance};
 use crate::model::explain::null_model::NullBands;
+use crate::model::train::run::ProbeCheckpoint;
 
 /// What every probe is evaluated on, and how.
 pub(super) struct Inputs<'a> {
@@ -89,6 +91,7 @@ impl Inputs<'_> {
         if JobError::unless_cancelled(done)?.is_none() || flags.part.is_some() {
             return Ok(None);
         }
+        self.prediction_warning(file, &evaluator).into_iter().for_each(|warning| reporter.warn(warning));
         let metrics = evaluator.metrics().context("none of its images was read")?;
         let suffix = if reading.is_none() { String::new() } else { format!("-{}", reading.id()) };
         let TokenKey { weights, preprocessing, layer, .. } = plan.source().clone();
@@ -106,5 +109,23 @@ impl Inputs<'_> {
         let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
         let files = files.then(|| files::result_files(&name, evaluator, made_of, reading, formats));
         Ok(Some((EvaluatedProbe { file: file.clone(), sha256, metrics }, files)))
+    }
+
+    /// A warning of a run's probe that predicts other classes than in its training: `report` would show the accuracies of both side
+    /// by side. Single images with two classes about equally probable may differ by rounding.
+    fn prediction_warning(&self, file: &ProbeFile, evaluator: &Evaluator<'_>) -> Option<String> {
+        let Some((head, seed, ProbeCheckpoint::Best)) = &file.of else { return None };
+        let is_redrawn = self.setup.options.tokens.token_spec.mae_order == MaeOrder::Redrawn;
+        let run = self.setup.run.as_ref().filter(|_| self.flags.reading.is_none() && !is_redrawn)?;
+        let trained = run.outcome(head, *seed).ok()?.best;
+        let (changed, images) = (evaluator.changed(&trained), trained.len());
+        (changed > 1 && 100 * changed > images).then(|| {
+            format!(
+                "{}: predicts another class than in its training on {changed} of {images} test images, more than rounding \
+                 explains; restore the files that were changed since: {}, those of the backbone, or the images",
+                file.name(),
+                file.path.display()
+            )
+        })
     }
 }
