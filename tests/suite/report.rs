@@ -1368,6 +1368,22 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
     assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,", "sinkhorn,20,50,,1,,,"]);
 }
 
+/// A figure is of one setting, and several runs may vary others.
+#[test]
+fn variants_that_the_figure_of_settings_leaves_out_are_counted() {
+    let heads = ["sinkhorn[iterations=5]", "sinkhorn[iterations=20]", "sinkhorn[temperature=0.5]", "gap"];
+    let (folder, _) = birds(&heads, 1, |_, _| 10);
+    let draw = |more: &[&str]| {
+        let mut figures = program();
+        figures.args(["figures", "--figure", "settings", "--run"]).arg(folder.path()).args(more);
+        succeeds(figures.arg("--out").arg(folder.path().join("settings.svg"))).1
+    };
+    let said = "note: 2 of 3 variants are drawn, those that have results and differ in iterations alone; ";
+    assert_says(draw(&[]), &[said]);
+    let said = draw(&["--heads", "sinkhorn[iterations=5],sinkhorn[iterations=20]"]);
+    assert!(!said.contains("variants are drawn"), "{said}");
+}
+
 #[test]
 fn evaluations_at_once_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -8,7 +8,8 @@ use crate::app::value_parser::names;
 use crate::model::train::run::{ProbeCheckpoint, Run, variant_name};
 use crate::viz::figures::curves::Part;
 use crate::viz::figures::plot::Plot;
-use crate::viz::figures::{rates, settings};
+use crate::viz::figures::rates;
+use crate::viz::figures::settings::{self, SettingsPlot};
 
 impl Figures {
     /// Draws the figure of the runs; `all` writes one file for each.
@@ -41,10 +42,13 @@ impl Figures {
             )),
         };
         for id in &ids {
+            let mut note = None;
             let plot: Box<dyn Plot> = match (Part::find(id), &runs[..]) {
                 (None, [one]) if *id == rates::INFO.id => Box::new(one.rates(&heads)),
                 (None, _) if *id == settings::INFO.id => {
-                    Box::new(TrainHistory::settings_of(&runs, &heads, &coverages))
+                    let plot = TrainHistory::settings_of(&runs, &heads, &coverages);
+                    note = left_out(&runs, &heads, &plot);
+                    Box::new(plot)
                 }
                 (None, _) if *id == rates::INFO.id => {
                     bail!(Usage(format!("--figure {id}: takes only one run")));
@@ -63,9 +67,27 @@ impl Figures {
             let path = if ids.len() == 1 { out.to_owned() } else { path_with_id(out, id)? };
             self.save(&*plot, &path, self.width_for(&*plot))?;
             say!("wrote {}", path.display());
+            note.into_iter().for_each(|note| say!("{note}"));
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The note on a figure of settings that has not all variants of its runs: it shows one setting, and several runs may vary others.
+fn left_out(runs: &[&TrainHistory], heads: &[String], plot: &SettingsPlot) -> Option<String> {
+    let is_chosen = |variant: &&String| {
+        let own = [variant.as_str(), variant_name::head(variant)];
+        variant.contains('[') && (heads.is_empty() || heads.iter().any(|head| own.contains(&head.as_str())))
+    };
+    let variants = runs.iter().flat_map(|run| &run.about.heads).filter(is_chosen).count();
+    let drawn: usize = plot.lines.iter().map(|line| line.points.len()).sum();
+    let setting = &plot.setting;
+    (drawn < variants).then(|| {
+        format!(
+            "note: {drawn} of {variants} variants are drawn, those that have results and differ in {setting} alone; \
+             --heads chooses others"
+        )
+    })
 }
 
 /// The rank coverages of a variant over the test images with each seed: of its best-epoch probes that are as they were when evaluated.
