@@ -194,11 +194,13 @@ fn the_probe_that_is_shown_is_in_sight_in_the_library() {
 #[test]
 fn several_rows_are_chosen_and_compared_alone() {
     let mut window = with_more(&["softsort", "raster"]);
+    let place = window.row("gap");
     for (name, modifiers) in [("gap", Modifiers::COMMAND), ("raster", Modifiers::SHIFT)] {
         window.harness.get_all_by_label(name).next().expect("a row").click_modifiers(modifiers);
         window.harness.run();
     }
     assert!(window.has("3 chosen:"), "from gap to raster");
+    assert_eq!(window.row("gap"), place, "the rows stay under the pointer");
     window.harness.get_all_by_label("softsort").next().expect("a row").click_modifiers(Modifiers::COMMAND);
     window.harness.run();
     assert!(window.has("2 chosen:"));

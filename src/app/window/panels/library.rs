@@ -70,11 +70,11 @@ impl Panel for Library {
         let name = cx.focus.map_or(String::new(), |column| cx.state.column_title(column));
         let actions = [(Action::OpenProbes, "Files…"), (Action::OpenRun, "Run…")];
         if header(ui, cx, Section::Probes, all, &name, &actions) {
-            self.probes.bar(ui, cx);
             let open = &cx.state.library.probes;
             let shown = cx.column().and_then(|column| open.get_index_of(&column.probe));
             let size = (open.len(), probes);
             list(ui, "probes", size, "No probe open", shown, |ui, at| self.probes.row(ui, cx, at));
+            self.probes.bar(ui, cx); // below the rows, which stay under the pointer when it comes and goes
             edge(ui, cx, Section::Probes, probes);
         }
         let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
