@@ -978,6 +978,12 @@ fn a_changed_reading_is_asked_by_itself_once_the_probe_was() {
     window.click("Compare");
     let told = format!("{}, not retrained", capitalised(&change.to_string()));
     assert!(window.has("vs as trained") && window.has(&told));
+    let changed = window.state().columns.iter().find(|(_, one)| one.change == change).map(|(id, _)| *id);
+    window.dispatch(Command::Focus(changed.expect("a column")));
+    let title = format!("{} ·", window.state().library.probe_name(probe));
+    let texts = painted(window.harness.output()).into_iter().map(|(text, ..)| text);
+    let titles: Vec<String> = texts.filter(|text| text.starts_with(&title)).collect();
+    assert!(titles.is_empty(), "the change stands beside the name, which has little room: {titles:?}");
     assert!(window.state().evaluation_of(column).is_some());
 }
 

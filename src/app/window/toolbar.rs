@@ -154,7 +154,9 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     }
     let shown = cx.focus.map(|id| cx.state.column_title(id)).unwrap_or_default();
     let combo = ComboBox::from_id_salt("probe");
-    let fitted = cx.fit_title(&shown, 13.5, text_width(190.0, room));
+    // The choice of order says how its reading is changed.
+    let name = cx.focus.map(|id| cx.state.column_name(id)).unwrap_or_default();
+    let fitted = cx.fit_title(&name, 13.5, text_width(190.0, room));
     choice(ui, NAMES[0], combo, 190.0, room, [&shown, &fitted], |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
