@@ -69,7 +69,8 @@ impl Sweep {
             return Err(Usage(format!("--head {head}: expected one head")).into());
         };
         let points = variants(head, &self.grid, &beside[base].config)?;
-        if !self.with.iter().any(|with| with == head) {
+        // `paper` and `all` stand for it, too.
+        if !heads::variants(&self.with, &[])?.iter().any(|variant| variant.name == head) {
             beside.remove(base);
         }
         beside.extend(points);
@@ -102,5 +103,9 @@ mod tests {
         let words = typed.words();
         let again: Vec<&str> = words[1..].iter().map(String::as_str).collect();
         assert_eq!(sweep(&again).heads().unwrap(), heads);
+        for with in ["--with=softsort", "--with=gap, softsort", "--with=paper"] {
+            let heads = sweep(&["--head=softsort", "--grid=temperature=0.1,1.0", with]).heads().unwrap();
+            assert!(heads.iter().any(|variant| variant.name == "softsort"), "{with}");
+        }
     }
 }
