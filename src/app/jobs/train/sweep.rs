@@ -30,8 +30,10 @@ impl Axis {
             return Err("expected FIELD=VALUE,VALUE,...".into());
         }
         let values: Vec<Value> = values.into_iter().map(|value| heads::value_of(field, value)).collect();
-        if let Some(twice) = values.iter().enumerate().find(|(i, value)| values[..*i].contains(value)) {
-            return Err(format!("{} is given twice", twice.1));
+        let is_again =
+            |(i, value): &(usize, &Value)| values[..*i].iter().any(|other| are_equal(other, value));
+        if let Some((_, twice)) = values.iter().enumerate().find(is_again) {
+            return Err(format!("{twice} is given twice"));
         }
         Ok(Self { field: field.to_owned(), values })
     }
@@ -41,6 +43,11 @@ impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.field, self.values.iter().map(word).collect::<Vec<_>>().join(","))
     }
+}
+
+/// Whether two values are one setting, as 1 and 1.0 are.
+fn are_equal(a: &Value, b: &Value) -> bool {
+    a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
 }
 
 /// A value as the user types it: a string without its quotes.
@@ -133,5 +140,6 @@ mod tests {
         assert!(fault("sorted", &["iterations=1"]).contains("no head `sorted`"));
         assert!(Axis::parse("iterations").is_err() && Axis::parse("iterations=1,,2").is_err());
         assert!(Axis::parse("iterations=1,1").is_err());
+        assert_eq!(Axis::parse("temperature=1,0.1,1.0").unwrap_err(), "1.0 is given twice");
     }
 }
