@@ -843,6 +843,17 @@ fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
 }
 
 #[test]
+fn a_share_that_is_no_whole_percentage_is_not_rounded_to_one() {
+    for (share, said) in [(0.005, "on 0.5 % of"), (0.125, "on 12.5 % of"), (0.07, "on 7 % of")] {
+        let folder = tempfile::tempdir().unwrap();
+        let manifest = manifest("mae", "birds", &["gap"], 1, Selection::PartOfTrain(share));
+        run(folder.path(), manifest, |_, _| 10);
+        let notes = Source::open(folder.path()).unwrap().notes();
+        assert!(notes[1].contains(said), "{notes:?}");
+    }
+}
+
+#[test]
 fn a_head_that_broke_with_most_seeds_is_not_the_one_that_others_are_compared_with() {
     let (folder, run) = birds(&["gap", "attention", "raster"], 2, |head, _| 10 + 2 * head);
     run.write_outcome(&broken(run.outcome("raster", 1).unwrap())).unwrap();

@@ -49,9 +49,9 @@ impl Source {
                     )
                 }
                 Selection::PartOfTrain(share) => format!(
-                    "Best: the epoch picked on {:.0} % of the training images ({}), which were not trained on; \
+                    "Best: the epoch picked on {} % of the training images ({}), which were not trained on; \
                      last: after the last epoch",
-                    100.0 * share,
+                    (1e4 * share).round() / 100.0,
                     dataset.select
                 ),
             },
