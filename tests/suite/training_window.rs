@@ -269,6 +269,19 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
 }
 
 #[test]
+fn a_plan_that_comes_while_the_form_is_incomplete_is_that_of_the_earlier_form() {
+    let mut pane = Pane::filled();
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.0.dispatch(Command::SetTrainForm(Box::new(TrainSettings { data: None, ..filled() })));
+    pane.train_event(job, TrainEvent::Planned(Box::new(preflight())));
+    pane.deliver(Event::Finished(job));
+    assert!(!pane.0.has("470 steps of 2 heads"));
+    pane.0.dispatch(Command::SetTrainForm(Box::new(filled())));
+    assert!(pane.0.has("470 steps of 2 heads"));
+    assert_eq!(pane.asked(pick!(Fetch::Plan(_) => ())).len(), 1);
+}
+
+#[test]
 fn a_training_begins_with_what_is_being_typed() {
     let mut pane = Pane::filled();
     let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));

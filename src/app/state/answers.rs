@@ -29,6 +29,11 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.running.as_ref().filter(|(_, own)| own == key).map(|(job, _)| *job)
     }
 
+    /// The inputs of the job under way, if it is this one.
+    pub(super) fn asked(&self, job: JobId) -> Option<&K> {
+        self.running.as_ref().filter(|(own, _)| *own == job).map(|(_, key)| key)
+    }
+
     /// Remembers the job under way; returns the one that it replaces.
     pub(super) fn begin(&mut self, job: JobId, key: K) -> Option<JobId> {
         self.running.replace((job, key)).map(|(older, _)| older)
@@ -42,8 +47,7 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         answer: Result<Arc<V>, UserError>,
         current: impl FnOnce(&K) -> bool,
     ) {
-        let running = self.running.as_ref().filter(|(own, key)| *own == job && current(key));
-        if let Some(key) = running.map(|(_, key)| key.clone()) {
+        if let Some(key) = self.asked(job).filter(|key| current(key)).cloned() {
             self.keep(key, answer);
         }
     }

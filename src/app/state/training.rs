@@ -226,15 +226,15 @@ impl State {
         let training = &mut self.training;
         match event {
             TrainEvent::Planned(preflight) => {
-                if training.planning() == Some(job) {
+                if let Some(PlannedForm(form)) = training.preflights.asked(job) {
+                    let data = form.data.clone();
                     training.slurm = preflight.slurm;
                     training.preflights.answered(job, Ok(Arc::new(*preflight)), |_| true);
-                    let data = training.form.data.clone();
                     self.remember_used(data.into_iter().map(RecentItem::Dataset).collect());
                 }
             }
             TrainEvent::Timed(timed) => {
-                if training.planning() == Some(job) {
+                if training.preflights.asked(job).is_some() {
                     training.estimate = Some(timed);
                 }
             }
