@@ -124,7 +124,7 @@ def signal_once_begun(stand_in: Path, number: int) -> None:
             time.sleep(0.05)
         os.kill(os.getpid(), number)
 
-    threading.Thread(target=send).start()
+    threading.Thread(target=send, daemon=True).start()
 
 
 @pytest.mark.usefixtures("ctrl_c")
