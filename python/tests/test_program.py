@@ -117,10 +117,17 @@ def test_a_window_that_cannot_open_says_why(stand_in: Path, capsys: pytest.Captu
 
 
 def signal_once_begun(stand_in: Path, number: int) -> None:
-    """Sends this process a signal once the stand-in has made a file `begun`."""
+    """Sends this process a signal once the stand-in has made a file `begun`, and `ssmprobe.run` waits for its end."""
+    main = threading.main_thread()
+
+    def waits() -> bool:
+        frame = sys._current_frames()[main.ident or 0].f_back  # of a call by which it waits
+        while frame and frame.f_code.co_name != "_end":
+            frame = frame.f_back
+        return frame is not None
 
     def send() -> None:
-        while not stand_in.with_name("begun").exists():
+        while not (stand_in.with_name("begun").exists() and waits()):
             time.sleep(0.05)
         os.kill(os.getpid(), number)
 
