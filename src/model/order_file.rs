@@ -19,7 +19,7 @@ const MAX_FILE_BYTES: u64 = 1 << 26;
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// The advice in errors about a file that is not an order file.
 const REMEDY: &str = "write it with `numpy.savez(FILE, order=order)`, or as CSV with one token per line";
-/// The advice in errors about a table of numbers, as of the step at which each token of the grid is read.
+/// The advice in errors about a table of numbers, which may be the step at which each token of the grid is read.
 const OF_A_MAP: &str = "of a map of positions, the order is `positions.ravel().argsort()`";
 
 /// Why an order file could not be read or written.

@@ -26,8 +26,8 @@ const MAX_BATCH_BYTES: usize = 1 << 29;
 const PIXEL_BYTES: usize = 4 + 3;
 /// Sampling factor of the palette's quantiser: 1 is finest, 30 fastest.
 const PALETTE_SPEED: i32 = 10;
-/// Colours of the palette that give way to those farthest from it: few pixels have these, as on the edge of a marked token, and the
-/// quantiser gives them none of their own.
+/// How many colours of the palette give way to those farthest from it: few pixels have these, as on the edge of a marked token, and
+/// the quantiser gives them no entry of their own.
 const FARTHEST: usize = 16;
 
 /// Default resolution of a GIF, in dots per inch.

@@ -70,7 +70,7 @@ impl TimmConfig {
     /// The preprocessing of its images, if it is valid.
     ///
     /// # Errors
-    /// If it is not known here.
+    /// If its crop mode pads images, or is unknown.
     pub fn preprocessing(&self) -> Result<Option<&PretrainedCfg>, OriginalError> {
         match self.preprocessing.as_ref().and_then(PretrainedCfg::unknown_crop_mode) {
             None => Ok(self.preprocessing.as_ref()),

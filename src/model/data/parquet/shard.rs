@@ -54,7 +54,7 @@ pub(super) struct Shard {
 
 /// The files that were opened last, by path: images are read one by one, and each would need its file's metadata again.
 static KNOWN: Mutex<BTreeMap<PathBuf, Arc<Shard>>> = Mutex::new(BTreeMap::new());
-/// Most files that are known: a dataset of a million images has some hundred.
+/// Most files that are known: a dataset of a million images has a few hundred.
 const MAX_KNOWN: usize = 1024;
 
 /// Length and modification time of a file.
