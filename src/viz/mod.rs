@@ -11,6 +11,7 @@ pub mod draw;
 pub mod export;
 pub mod figures;
 pub mod heading;
+pub mod readout;
 
 pub use figures::{FIGURES, find};
 
@@ -18,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::trace::{Attribution, Routing, Trace};
 use difference::lacking;
-use draw::{Hover, Keys, Map, Readout, Scene, Table, Theme, playhead};
+use draw::{Hover, Keys, Map, Scene, Table, Theme, playhead};
+use readout::Readout;
 
 /// One column of a two-column page, 85 mm, in points.
 pub const COLUMN: f32 = 85.0 / 25.4 * 72.0;
@@ -255,7 +257,7 @@ pub trait Figure: Sync {
 
     /// The values under the pointer. The trace has been checked.
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
-        draw::readout::readout(trace, hover)
+        readout::readout(trace, hover)
     }
 
     /// Smallest and largest value shown, where figures side by side should share one scale.

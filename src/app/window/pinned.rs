@@ -8,7 +8,8 @@ use egui::{Label, RichText, Ui};
 use crate::app::window::panels::PanelContext;
 use crate::app::window::style;
 use crate::model::trace::Trace;
-use crate::viz::draw::{Hover, color32, readout};
+use crate::viz::draw::{Hover, color32};
+use crate::viz::readout;
 
 /// The pinned token and its description.
 #[derive(Default)]

@@ -35,10 +35,10 @@ mod prelude {
     pub(super) use crate::model::trace::Trace;
     pub(super) use crate::viz::difference::{around_zero, head, label};
     pub(super) use crate::viz::draw::{
-        Anchor, Axis, Box2, Color, Frame, Hover, Identity, Keys, Map, Mark, Point, Raster, Readout, RowChart,
-        Scale, Scene, Stroke, Table, Theme, diverging, extent, font, frame, legend, minus, number, picture,
-        pt,
+        Anchor, Axis, Box2, Color, Frame, Hover, Identity, Keys, Map, Mark, Point, Raster, RowChart, Scale,
+        Scene, Stroke, Table, Theme, diverging, extent, font, frame, legend, minus, number, picture, pt,
     };
+    pub(super) use crate::viz::readout::Readout;
     pub(super) use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
 }
 

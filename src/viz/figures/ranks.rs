@@ -4,8 +4,9 @@
 use super::diagnostics::{self, strips};
 use super::strip::Strip;
 use crate::model::trace::Routing;
-use crate::viz::draw::{bars, order::argmax, readout};
+use crate::viz::draw::{bars, order::argmax};
 use crate::viz::figures::prelude::*;
+use crate::viz::readout;
 use crate::viz::{lacks_plan, no_plan};
 
 pub struct Ranks;

@@ -140,7 +140,7 @@ impl Figure for Regions {
     fn readout(&self, trace: &Trace, hover: Hover) -> Readout {
         let known = hover.item.and_then(|at| Some((at, rows(trace).ok()?)));
         let Some((at, rows)) = known.filter(|(at, rows)| *at < rows.measures.regions.len()) else {
-            return crate::viz::draw::readout::readout(trace, hover);
+            return crate::viz::readout::readout(trace, hover);
         };
         let others = (0..rows.measures.regions.len()).filter(|other| *other != at);
         let before = |readout: Readout, other: usize| match rows.measures.before(at, other) {

@@ -5,8 +5,8 @@ use eframe::egui;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use ssmprobe::app::jobs::{Compute, Event, ExplainResult, Request};
 use ssmprobe::model::trace::{HISTOGRAM_BINS, Routing};
-use ssmprobe::viz::draw::readout::{self, Readout};
-use ssmprobe::viz::draw::scene::Hover;
+use ssmprobe::viz::draw::Hover;
+use ssmprobe::viz::readout::{self, Readout};
 
 use super::prelude::*;
 use super::small::{

@@ -8,9 +8,10 @@ use egui::{Popup, Pos2, Tooltip};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use crate::app::window::panels::prelude::*;
-use crate::viz::draw::{Hover, Readout, Theme, order, playhead};
+use crate::viz::draw::{Hover, Theme, order, playhead};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::readout::Readout;
 use crate::viz::{Control, Options};
 
 /// Smallest scene that is laid out, in points; a smaller box shows it scaled down.

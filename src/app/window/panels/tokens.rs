@@ -10,8 +10,8 @@ use super::{Panel, PanelContext, placeholder, table};
 use crate::app::window::style;
 use crate::app::window::widgets::{follow_focus, paint_sort};
 use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Table, color32, font, minus, readout};
-use crate::viz::{Info, TabGroup, export};
+use crate::viz::draw::{Table, color32, font, minus};
+use crate::viz::{Info, TabGroup, export, readout};
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;

@@ -1,11 +1,10 @@
 //! The readout of the pointer: a token with all its numbers, or a position with the tokens that have
 //! the largest shares of it.
 
-use super::hover::Hover;
-use super::order::{argmax, expected, inverse, memories, orders, rows};
-use super::scale::number;
+use super::difference::{self, label, signed};
+use super::draw::order::{argmax, expected, inverse, memories, orders, rows};
+use super::draw::{Hover, number};
 use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::{self, label, signed};
 
 /// A title, and named numbers below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
