@@ -2,7 +2,7 @@
 
 use crate::model::trace::{Reading, Trace};
 use crate::viz::draw::{Anchor, Scene, Theme, font, frame::TITLE_HEIGHT, pt};
-use crate::viz::figures::plot::{own_path, probe_name};
+use crate::viz::file_names::{own_path, probe_name};
 use crate::viz::{Empty, Size};
 
 /// The heading of a trace: how it was read, where that is not as trained, and what it is a difference from.

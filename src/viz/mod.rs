@@ -10,6 +10,7 @@ pub mod difference;
 pub mod draw;
 pub mod export;
 pub mod figures;
+pub mod file_names;
 pub mod heading;
 pub mod readout;
 

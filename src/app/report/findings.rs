@@ -17,9 +17,10 @@ use crate::model::trace::Trace;
 use crate::viz::draw::theme::FileTheme;
 use crate::viz::draw::{Table, Theme};
 use crate::viz::export::{ExportFormat, PNG_DPI};
-use crate::viz::figures::plot::{Plot as _, stem};
+use crate::viz::figures::plot::Plot as _;
 use crate::viz::figures::token_map::class_name;
 use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::file_names::stem;
 use crate::viz::{self, Figure, Options, difference, export};
 
 /// Longest part of a file name that comes from an image, a probe or a class, in characters.

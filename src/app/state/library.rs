@@ -16,7 +16,7 @@ use crate::app::user_error::UserError;
 use crate::model::data::{ImageSource, Split, synsets};
 use crate::model::explain::intervention::Intervention;
 use crate::model::probe::{class_word, class_words, has_class};
-use crate::viz::figures::plot::probe_name;
+use crate::viz::file_names::probe_name;
 
 /// The state of an entry.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,8 @@ use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::trace::slug;
 use crate::viz::draw::{Axis, Box2, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::dataset::{self, ColorBy};
-use crate::viz::figures::plot::{Caption, Plot, Source, joined};
+use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::file_names::joined;
 use crate::viz::{Empty, Info, Size, TabGroup, heading};
 
 /// Its name and description.

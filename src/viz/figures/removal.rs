@@ -7,8 +7,9 @@ use super::removal_difference::subtract;
 use crate::model::explain::removal::{Curve, Curves, Found, Mode, RANDOM, RANKINGS, Removal, counts};
 use crate::viz::difference::{delta, signed};
 use crate::viz::draw::series::stroke;
-use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
+use crate::viz::figures::plot::{Caption, Plot, Source};
 use crate::viz::figures::prelude::*;
+use crate::viz::file_names::{joined, stem, subject};
 use crate::viz::heading::{self, uncapitalised};
 
 /// Its names and description.

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::model::explain::stability::Stability;
-use crate::viz::figures::plot::{Caption, Plot, Source, joined, stem, subject};
+use crate::viz::figures::plot::{Caption, Plot, Source};
 use crate::viz::figures::prelude::*;
+use crate::viz::file_names::{joined, stem, subject};
 use crate::viz::heading;
 
 /// Its names and description.

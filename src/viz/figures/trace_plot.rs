@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use indexmap::IndexSet;
 
-use super::plot::{Caption, Plot, Source, joined, probe_name, stem, subject};
+use super::plot::{Caption, Plot, Source};
 use crate::model::trace::{Routing, Trace};
 use crate::viz::draw::{Scene, Table, Theme, check::check, order};
+use crate::viz::file_names::{joined, probe_name, stem, subject};
 use crate::viz::{Empty, Figure, MARGIN, Options, Size, difference, heading, marked};
 
 /// Figures of traces: a single one, or several side by side.

@@ -13,9 +13,10 @@ use crate::model::explain::removal::Removal;
 use crate::model::explain::stability::Stability;
 use crate::viz::figures::dataset::{self, Choice, ClassFilter, ClassSort, ColorBy, MapOf, OVERVIEWS};
 use crate::viz::figures::image_map::{self, ImageMapPlot};
-use crate::viz::figures::plot::{EvaluationPlot, Plot, own_path};
+use crate::viz::figures::plot::{EvaluationPlot, Plot};
 use crate::viz::figures::removal::{self, Quantity, RemovalPlot, RemovalView};
 use crate::viz::figures::stability::{self, StabilityPlot};
+use crate::viz::file_names::own_path;
 
 /// The error of a second evaluation beside any figure but a scatter.
 const ONLY_SCATTER_TAKES_TWO: &str = "--evaluation: only a scatter takes two";

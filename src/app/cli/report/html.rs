@@ -20,7 +20,7 @@ use crate::model::probe::Probe;
 use crate::model::trace::{Prediction, Trace};
 use crate::model::train::run::ProbeCheckpoint;
 use crate::viz::draw::check::check;
-use crate::viz::figures::plot::stem;
+use crate::viz::file_names::stem;
 use crate::viz::{self, Figure, export};
 
 /// Largest file of notes, in bytes.

@@ -5,7 +5,8 @@ use super::{About, TrainHistory};
 use crate::app::format::{counted, shell_path, shell_word};
 use crate::viz::Info;
 use crate::viz::figures::curves::{Curves, Means, Part, Series, TrainingPlot, average};
-use crate::viz::figures::plot::{Caption, own_path};
+use crate::viz::figures::plot::Caption;
+use crate::viz::file_names::own_path;
 
 use super::curve::{Band, Curve, Measure};
 

@@ -168,7 +168,7 @@ fn by_probe_and_class<'a>(
 /// The name of a trace's probe among those of these files, and how it read the tokens if not as in training.
 pub(super) fn probe_name<'a>(trace: &Trace, files: impl Iterator<Item = &'a str>) -> String {
     let file = if trace.probe.is_empty() { &trace.head } else { &trace.probe };
-    let name = crate::viz::figures::plot::probe_name(file, files);
+    let name = crate::viz::file_names::probe_name(file, files);
     trace.reading.changes().map_or_else(|| name.clone(), |changes| format!("{name}, {changes}"))
 }
 

@@ -14,7 +14,8 @@ use crate::model::trace::Trace;
 use crate::viz::draw::{Anchor, Scene, Theme, font, pt};
 use crate::viz::figures::plot::Plot as _;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::{Empty, Figure, MARGIN, difference, figures};
+use crate::viz::file_names::{own_path, probe_name};
+use crate::viz::{Empty, Figure, MARGIN, difference};
 
 /// Gap between columns, in points.
 const GAP_PT: f32 = 10.0;
@@ -184,13 +185,12 @@ impl TracePlot {
         let differ = |of: fn(&Trace) -> &str| self.traces.iter().any(|other| of(other) != of(trace));
         let backbone = differ(|trace| &trace.backbone).then(|| trace.backbone.clone());
         let images = self.traces.iter().map(|other| &*other.image);
-        let image =
-            differ(|trace| &trace.image).then(|| figures::plot::own_path(&trace.image, images).to_owned());
+        let image = differ(|trace| &trace.image).then(|| own_path(&trace.image, images).to_owned());
         // Where backbones differ, they tell probes of one name apart.
         let alike = self.traces.iter().filter(|other| other.backbone == trace.backbone);
         let name = match trace.probe.is_empty() {
             true => trace.head.clone(),
-            false => figures::plot::probe_name(&trace.probe, alike.map(|other| &*other.probe)),
+            false => probe_name(&trace.probe, alike.map(|other| &*other.probe)),
         };
         std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
     }
