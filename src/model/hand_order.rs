@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::io::sha256;
+use super::io::{escape::slug, sha256};
 
 /// Hex digits of the hash that identifies an order without a file.
 const HASH_DIGITS: usize = 8;
@@ -96,7 +96,7 @@ impl HandOrder {
     pub fn id(&self) -> String {
         let stem = |file: &str| Path::new(file).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         match self.file().and_then(stem) {
-            Some(stem) => format!("order-{}", super::reading::slug(&stem)),
+            Some(stem) => format!("order-{}", slug(&stem)),
             None => format!("order-by-hand-{}", self.hash()),
         }
     }

@@ -17,6 +17,7 @@ pub mod io;
 mod memo;
 pub mod ops;
 pub mod order_file;
+pub mod picture;
 pub mod pretrain;
 pub mod probe;
 pub mod reading;

@@ -11,6 +11,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::hand_order::HandOrder;
+use super::io::escape::slug;
 use super::order_file;
 use super::probe::router::TEMPERATURES;
 use super::probe::router::sinkhorn::ITERATIONS;
@@ -177,12 +178,6 @@ impl Display for Reading {
         f.write_str(if all.is_empty() { "as trained" } else { "" })?;
         f.write_str(&all.join(", "))
     }
-}
-
-/// `text` for file names: its words joined by hyphens, where a word is letters, digits and dots.
-pub fn slug(text: &str) -> String {
-    let is_separator = |c: char| !c.is_alphanumeric() && c != '.';
-    text.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::grid::Grid;
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 /// An annotated region.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

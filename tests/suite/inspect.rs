@@ -270,7 +270,7 @@ fn several_classes_have_results_of_their_own() {
     run(all.path(), "Owl, 6,2");
     let written: Vec<String> = tree(&all.path().join("one")).into_keys().collect();
     let name = Probe::load(fixture("probes/sinkhorn.safetensors")).expect("a probe").meta.classes[6].clone();
-    let slug = ssmprobe::model::reading::slug(&name);
+    let slug = ssmprobe::model::io::escape::slug(&name);
     let names = ["Owl".to_owned(), slug].map(|class| format!("sinkhorn-for-{class}"));
     let endings = ["npz", "json", "trace.json", "causal.npz", "causal.json"];
     let mut expected: Vec<String> =

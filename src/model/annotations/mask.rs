@@ -17,8 +17,8 @@ use crate::model::data::DataError;
 use crate::model::data::cub::list;
 use crate::model::data::image::{self, Photo};
 use crate::model::grid::Grid;
+use crate::model::picture::Picture;
 use crate::model::regions::{Region, Regions, cover};
-use crate::model::trace::Picture;
 
 /// Largest grey that is a label without a name: averages of five people's votes on an object start above it.
 const MAX_LABEL: u8 = 50;

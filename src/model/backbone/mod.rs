@@ -48,8 +48,8 @@ use self::weights::Weights;
 use super::device;
 use super::grid::Grid;
 use super::ops::gpu::{copy_to_host, gpu_of};
+use super::picture::Picture;
 use super::tokens::Tokens;
-use super::trace::Picture;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::io::failpoint;
 

@@ -15,7 +15,7 @@ use super::{Dataset, Sample, Split};
 use crate::model::data::image::{FORMAT_NAMES, Photo, looks_like_image};
 use crate::model::io::catch_panic::cut;
 use crate::model::io::escape::shown;
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 /// Images that are checked in parallel, about as many as a page of a Parquet file has: of pages, few are kept unpacked.
 const CHECKED_AT_ONCE: usize = 100;

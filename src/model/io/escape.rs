@@ -1,5 +1,5 @@
-//! Escapes names before they are shown. A name of a file, a folder or a class may hold control characters,
-//! which if printed would move the cursor, colour the terminal or split the row of a table.
+//! Names as texts that do no harm. A name of a file, a folder or a class may hold control characters, which if printed would move
+//! the cursor, colour the terminal or split the row of a table; as part of a file name it may have no separators either.
 
 use std::borrow::Cow;
 
@@ -16,6 +16,12 @@ pub fn shown_line(line: &str) -> Cow<'_, str> {
 /// As [`shown`], but keeps tabs and line feeds.
 pub fn shown_text(text: &str) -> Cow<'_, str> {
     escaped(text, |c| !matches!(c, '\n' | '\t') && is_hidden(c))
+}
+
+/// `text` for file names: its words joined by hyphens, where a word is letters, digits and dots.
+pub fn slug(text: &str) -> String {
+    let is_separator = |c: char| !c.is_alphanumeric() && c != '.';
+    text.split(is_separator).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -29,8 +29,8 @@ use crate::model::data::scenes::{self, Scene};
 use crate::model::device::free_main_memory;
 use crate::model::io::array::Arrays;
 use crate::model::ops::cpu::on_cpu;
+use crate::model::picture::Picture;
 use crate::model::probe::params::{Params, Spec};
-use crate::model::trace::Picture;
 use crate::model::train::optim::{AdamW, cosine, gradients};
 
 /// Smallest share of a patch that the object must cover for the token's label to be the object's class, not "none".

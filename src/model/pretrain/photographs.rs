@@ -10,8 +10,8 @@ use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draw
 use crate::model::backbone::preprocess::{Filter, resample};
 use crate::model::data::Sample;
 use crate::model::data::image::ImageError;
+use crate::model::picture::Picture;
 use crate::model::stats::shuffled;
-use crate::model::trace::Picture;
 
 /// Crops of at least a fifth of the area (He et al. 2022).
 const CROP: RandomCrop = RandomCrop { smallest: 0.2, clipped: false };

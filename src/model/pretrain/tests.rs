@@ -15,8 +15,8 @@ use crate::model::data::image::Photo;
 use crate::model::data::scenes;
 use crate::model::data::token_cache::Precision;
 use crate::model::io::array::{Array, Arrays};
+use crate::model::picture::Picture;
 use crate::model::probe::params::{Params, Spec};
-use crate::model::trace::Picture;
 use crate::model::train::optim::{AdamW, gradients};
 
 const PLAN: Plan = Plan {

@@ -16,8 +16,8 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model;
 use crate::model::explain::removal::{MAX_STEPS, Mode, RemovalSpec, STEPS};
+use crate::model::io::escape::slug;
 use crate::model::probe::Probe;
-use crate::model::reading::slug;
 use crate::model::trace::Attribution;
 
 /// Images to explain, probes that explain them, and files to write. Paths are those of the machine that computes.

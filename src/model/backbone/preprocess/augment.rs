@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Filter;
 use super::resample::resize;
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 listed! {
     /// How a training image is augmented.

@@ -10,7 +10,7 @@ pub mod resample;
 use std::path::PathBuf;
 
 use crate::model::data::image::Photo;
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 use crop_geometry::Placing;
 pub use crop_geometry::{Rect, Size};
 pub use resample::Filter;

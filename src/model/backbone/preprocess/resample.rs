@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 /// Fractional bits of a weight: 32, less 8 of the result, less 2 for overshoot.
 const PRECISION: u32 = 22;

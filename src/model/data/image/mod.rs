@@ -18,7 +18,7 @@ use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbIma
 
 use crate::model::io::atomic_file;
 use crate::model::io::catch_panic::guard;
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 /// Most pixels of an image that is decoded: the limit beyond which Pillow reports a decompression bomb.
 pub const PIXEL_LIMIT: u64 = 178_956_970;

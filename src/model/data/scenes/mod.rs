@@ -10,7 +10,7 @@ pub mod folder;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::model::trace::Picture;
+use crate::model::picture::Picture;
 
 /// Side of a scene in pixels: 14 patches of 8.
 pub const SIDE: usize = 112;
