@@ -3,7 +3,6 @@
 //! or a device leave none.
 
 use std::backtrace::Backtrace;
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +11,7 @@ use std::time::SystemTime;
 use super::anonymous::anonymous;
 use super::terminal::interrupt;
 use super::terminal::stdout::say;
-use super::{log, paths};
+use super::{log, paths, user_error};
 use crate::model::io::{atomic_file, catch_panic};
 
 /// Most reports of one process: a panic may come again with every frame.
@@ -29,11 +28,6 @@ static GPU_IS_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Wakes a window that goes on without a GPU that is lost.
 static WAKE_WINDOW: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
-
-thread_local! {
-    /// The report of this thread's last panic.
-    static LAST: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
-}
 
 /// Installs the panic hook that writes a report into `folder`, if one is given.
 pub fn install(folder: Option<PathBuf>) {
@@ -73,7 +67,7 @@ pub fn install(folder: Option<PathBuf>) {
                     "a crash report, which contains no user name and no access token, is in {}",
                     path.display()
                 );
-                LAST.set(Some(path));
+                user_error::keep_report(path);
             }
             Err(error) => say!("the crash report cannot be written to {}: {error}", folder.display()),
         }
@@ -107,11 +101,6 @@ pub fn end_without_gpu(remedy: &str) -> ! {
 /// Lets the program go on without a GPU that is lost, as a window may have unsaved work; `wake` is called then.
 pub fn keep_window(wake: impl Fn() + Send + Sync + 'static) {
     let _ = WAKE_WINDOW.set(Box::new(wake)); // a process has one window
-}
-
-/// Takes the path of the report of this thread's last panic.
-pub fn take() -> Option<PathBuf> {
-    LAST.take()
 }
 
 /// The folder of the reports; `None` if the user has no home folder.

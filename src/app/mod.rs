@@ -23,9 +23,9 @@ mod session;
 pub mod state;
 pub mod submit;
 mod terminal;
-pub mod user_error;
 mod value_parser;
 pub mod window;
 pub mod worker;
 
+pub use jobs::user_error;
 pub use window::App;

@@ -36,6 +36,7 @@ mod token_memory;
 pub mod tokens;
 pub mod train;
 pub mod train_event;
+pub mod user_error;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ pub use self::options::BackboneOptions;
 pub use self::path_kind::{PathKind, check_there};
 pub use self::progress::{Cancel, Clock, Progress, Unit, Working};
 pub use self::reporter::{JobError, Reporter, tell_extract};
-use super::user_error::UserError;
+use self::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::model::data::ImageSource;
 use crate::model::explain::evaluation::similarity::ImageSpace;

@@ -1,12 +1,12 @@
 //! Errors for the user: a chain of messages, a remedy, and whether the command line is to blame.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::app::crash;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::train::TrainingError;
 use crate::model::backbone::BackboneError;
@@ -23,6 +23,16 @@ use crate::viz::export::ExportError;
 
 /// The remedy for errors that a device other than the CPU may have caused.
 pub const ON_CPU: &str = "Run on the CPU instead";
+
+thread_local! {
+    /// The crash report of this thread's last panic.
+    static REPORT: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+/// Keeps the path of the crash report of this thread's panic for the error that is made of it.
+pub fn keep_report(path: PathBuf) {
+    REPORT.set(Some(path));
+}
 
 /// A command line that cannot be carried out as it stands: exit code 2, as clap's own errors.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +75,7 @@ impl UserError {
 
     /// The error for a panic of this thread with this message, with the path of its report.
     pub fn from_panic(message: String) -> Self {
-        let report = crash::take().map(|path| format!("a report is in {}", path.display()));
+        let report = REPORT.take().map(|path| format!("a report is in {}", path.display()));
         let lines = ["Stopped by a bug in the program or its driver".into(), cut(message)].into_iter();
         Self { lines: lines.chain(report).collect(), remedy: None, refused: false }
     }
