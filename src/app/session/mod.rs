@@ -3,42 +3,25 @@
 //! keeps other windows from; what a window leaves behind is an earlier session. Locks may not reach a window on another machine: a
 //! file that it has written is left to it.
 
-use std::cmp::Reverse;
-use std::fs::File;
+mod files;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
-use std::time::SystemTime;
 
-use crate::app::state::workspace::{FILE_LIMIT, Workspace, WorkspaceError};
+use self::files::{FILE, SessionFile, Worth};
+pub use self::files::{fingerprint, has_notes};
+use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::user_error::UserError;
-use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
-use crate::model::io::{atomic_file, sha256};
-
-/// The name of the first session file, beside the settings; others have a number before the extension.
-const FILE: &str = "session.ssmprobe";
-/// Most session files: more than the windows that anyone has open at once.
-const MAX_FILES: usize = 64;
-/// How many earlier sessions are kept.
-const EARLIER: usize = 5;
-
-/// How much is lost without a session: nothing, the list of what was open, findings or stars too, or nobody knows, as it cannot be
-/// read; then it is never overwritten.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Worth {
-    Nothing,
-    Entries,
-    Notes,
-    Unknown,
-}
+use crate::model::io::atomic_file;
 
 /// The session of a window, and what was last written of it.
 pub struct Session {
     /// The folder of the settings.
     folder: PathBuf,
     /// The file that this window writes, from the first write on.
-    own: Option<Own>,
+    own: Option<SessionFile>,
     /// The workspace that was last written, or is being written.
     last_written: Option<Arc<Workspace>>,
     /// The result of the write in progress.
@@ -47,51 +30,6 @@ pub struct Session {
 
 /// The result of a write: SHA-256 of what the file holds, or nothing if another window has written it, which it was left to.
 type Written = Result<Option<String>, WorkspaceError>;
-
-/// A session file that no other window uses until this is dropped.
-struct Own {
-    path: PathBuf,
-    /// SHA-256 of what this window has last found or written there.
-    fingerprint: Option<String>,
-    /// Absent in a folder that cannot be written to, by another window either.
-    _lock: Option<LockedFile>,
-}
-
-impl Own {
-    /// The session file `path`; `None` if another window uses it.
-    fn ask(path: PathBuf) -> Option<Self> {
-        let lock = path.with_extension("lock");
-        let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok();
-        // Without locks, a file is used as if no other window were open.
-        let is_free = |lock: &File| matches!(try_lock(lock), Ok(TryLock::Acquired | TryLock::Unsupported));
-        let is_free = lock.as_ref().is_none_or(is_free);
-        is_free.then(|| Self { fingerprint: fingerprint(&path), path, _lock: lock.map(LockedFile) })
-    }
-
-    /// When it was last written.
-    fn time(&self) -> Option<SystemTime> {
-        self.path.metadata().and_then(|about| about.modified()).ok()
-    }
-
-    fn worth(&self) -> Worth {
-        match Workspace::load(&self.path) {
-            Ok(workspace) if has_notes(&workspace) => Worth::Notes,
-            Ok(workspace) if count(&workspace) > 0 => Worth::Entries,
-            Ok(_) => Worth::Nothing,
-            Err(_) => Worth::Unknown,
-        }
-    }
-}
-
-/// Whether there is a finding or a star.
-pub fn has_notes(workspace: &Workspace) -> bool {
-    !workspace.findings.is_empty() || !workspace.notes.is_empty()
-}
-
-/// The number of its entries.
-fn count(workspace: &Workspace) -> usize {
-    workspace.ids().count() + workspace.runs.len() - workspace.columns.len()
-}
 
 /// The last session, as found at the start of the program.
 pub enum Last {
@@ -114,14 +52,16 @@ impl Session {
 
     /// Reads the last session that no other window has, and goes on in its file.
     pub fn load(&mut self) -> Last {
-        let Some(newest) = self.earlier().into_iter().next() else { return Last::Nothing };
+        let Some(newest) = files::earlier(&self.folder).into_iter().next() else { return Last::Nothing };
         match Workspace::load(&newest.path) {
-            Ok(workspace) if !has_notes(&workspace) && count(&workspace) == 0 => Last::Nothing,
-            Ok(workspace) if !has_notes(&workspace) && !workspace.is_anything_there() => Last::Gone,
-            Ok(workspace) => {
-                self.own = Some(newest);
-                Last::Open(Box::new(workspace))
-            }
+            Ok(workspace) => match Worth::of(&workspace) {
+                Worth::Nothing => Last::Nothing,
+                Worth::Entries if !workspace.is_anything_there() => Last::Gone,
+                _ => {
+                    self.own = Some(newest);
+                    Last::Open(Box::new(workspace))
+                }
+            },
             Err(error) => {
                 let error = UserError::new(format!("The last session could not be restored: {error}"));
                 Last::Unreadable(error.remedy("The demo is open instead; the file stays as it is"))
@@ -131,12 +71,15 @@ impl Session {
 
     /// The last session that is not empty and that no other window has.
     pub fn last(&self) -> Option<PathBuf> {
-        self.earlier().into_iter().find(|file| file.worth() > Worth::Nothing).map(|file| file.path)
+        files::earlier(&self.folder)
+            .into_iter()
+            .find(|file| file.worth() > Worth::Nothing)
+            .map(|file| file.path)
     }
 
     /// Whether a path is a session file.
     pub fn is_session(&self, path: &Path) -> bool {
-        self.files().any(|file| file == path)
+        files::all(&self.folder).any(|file| file == path)
     }
 
     /// Whether a path is the file that this window writes.
@@ -146,7 +89,7 @@ impl Session {
 
     /// Goes on in an earlier session's file, unless another window has it.
     pub fn go_on_in(&mut self, path: &Path) {
-        let own = self.is_session(path).then(|| Own::ask(path.to_owned())).flatten();
+        let own = self.is_session(path).then(|| SessionFile::ask(path.to_owned())).flatten();
         if own.is_some() {
             (self.own, self.writing) = (own, None); // what is being written is in another file
         }
@@ -164,33 +107,11 @@ impl Session {
         (self.own, self.last_written, self.writing) = (None, None, None);
     }
 
-    /// Where session files may be.
-    fn files(&self) -> impl Iterator<Item = PathBuf> {
-        let name = |number| if number == 1 { FILE.to_owned() } else { format!("session-{number}.ssmprobe") };
-        (1..=MAX_FILES).map(move |number| self.folder.join(name(number)))
-    }
-
-    /// The session files that no window has, the last written first.
-    fn earlier(&self) -> Vec<Own> {
-        let mut earlier: Vec<Own> = self.files().filter(|path| path.exists()).filter_map(Own::ask).collect();
-        earlier.sort_by_key(|file| Reverse(file.time()));
-        earlier
-    }
-
-    /// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
-    fn another(&self) -> Option<Own> {
-        let earlier = self.earlier();
-        let most = if earlier.len() > EARLIER { Worth::Notes } else { Worth::Nothing };
-        let rated = earlier.into_iter().map(|file| ((file.worth(), file.time()), file));
-        let least = rated.min_by_key(|(rating, _)| *rating).filter(|((worth, _), _)| *worth <= most);
-        least.map(|(_, file)| file).or_else(|| self.files().filter(|path| !path.exists()).find_map(Own::ask))
-    }
-
     /// The file that this window writes from now on, and what it is expected to hold.
     fn path(&mut self) -> (PathBuf, Option<String>) {
         if self.own.is_none() {
             let _ = atomic_file::make_folder(&self.folder); // the write says why
-            self.own = self.another();
+            self.own = files::another(&self.folder);
         }
         match &self.own {
             Some(own) => (own.path.clone(), own.fingerprint.clone()),
@@ -283,15 +204,13 @@ fn save(workspace: &Workspace, path: &Path, expected: Option<String>) -> Written
     Ok(Some(fingerprint(path).unwrap_or_default()))
 }
 
-/// SHA-256 of a workspace file; `None` if it cannot be read.
-pub fn fingerprint(path: &Path) -> Option<String> {
-    atomic_file::read(path, FILE_LIMIT).ok().map(|bytes| sha256::of_bytes(&bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+    use std::fs::File;
+    use std::time::SystemTime;
 
+    use super::files::EARLIER;
     use super::*;
     use crate::app::state::Finding;
 
@@ -310,7 +229,7 @@ mod tests {
         let second = other.write_last(&found("other")).unwrap();
         assert_eq!(first, folder.path().join(FILE));
         assert!(matches!(window().load(), Last::Nothing), "both are open");
-        let Some(Own { _lock: Some(lock), .. }) = &other.own else { panic!("no lock") };
+        let Some(SessionFile { _lock: Some(lock), .. }) = &other.own else { panic!("no lock") };
         let _of_child = lock.0.try_clone().unwrap(); // a child process of another thread has it open for a moment
         drop(other);
         let mut next = window();
@@ -364,7 +283,7 @@ mod tests {
     fn sessions_of_a_newer_version_outlast_those_of_this_one() {
         let folder = tempfile::tempdir().unwrap();
         let settings = folder.path().join("settings.json");
-        let newer: Vec<PathBuf> = Session::beside(&settings).files().take(EARLIER + 1).collect();
+        let newer: Vec<PathBuf> = files::all(folder.path()).take(EARLIER + 1).collect();
         for path in &newer {
             std::fs::write(path, r#"{"ssmprobe_workspace": 2}"#).unwrap();
             File::open(path).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
