@@ -24,6 +24,8 @@ use crate::run::{json, root};
 
 const GRIDS: [(&str, Grid); 2] = [("3x3", Grid::new(3, 3)), ("2x6", Grid::new(2, 6))];
 const LABELS: [i32; 3] = [0, 3, 1];
+/// Heads that are not linear in their tokens, whatever their settings: they have no exact evidence.
+pub const OPAQUE: [&str; 5] = ["cls", "transformer", "deepsets", "bi-gru", "v-jepa"];
 
 fn folder() -> PathBuf {
     root().join("tests/fixtures/heads")
@@ -186,8 +188,8 @@ fn evidence_of_every_linear_head_sums_to_the_logit() {
                 }
                 Err(why) => {
                     assert!(matches!(output.form, Form::Opaque { .. }) && why.len() > 20, "{case}: {why}");
-                    let opaque = ["cls", "transformer", "deepsets", "bi-gru", "v-jepa", "simpool-gamma"];
-                    assert!(opaque.contains(&case.split('/').next().expect("a file")), "{case}: {why}");
+                    let file = case.split('/').next().expect("a file");
+                    assert!(OPAQUE.contains(&file) || file == "simpool-gamma", "{case}: {why}");
                 }
             }
         }

@@ -11,6 +11,7 @@ use ssmprobe::model::explain::stability::Stability;
 use ssmprobe::model::io::sha256;
 use ssmprobe::model::probe::Probe;
 
+use crate::heads::OPAQUE;
 use crate::npz;
 use crate::run::prelude::*;
 use crate::run::{self, column, probes};
@@ -451,8 +452,8 @@ fn tokens_are_removed_in_every_mode() {
         let mut names = BTreeSet::from(["fraction".to_owned()]);
         for (mode, curves) in &all.modes {
             let head = all.head.as_str();
-            let nonlinear = ["transformer", "deepsets", "bi-gru", "v-jepa", "cls"].contains(&head);
-            let none = (*mode == Mode::Frozen && nonlinear) || (*mode == Mode::Rerouted && head == "cls");
+            let none = (*mode == Mode::Frozen && OPAQUE.contains(&head))
+                || (*mode == Mode::Rerouted && head == "cls");
             assert_eq!(curves.found().is_none(), none, "{stem}, {}: {curves:?}", mode.id());
             for ranking in curves.found().into_iter().flat_map(|curves| curves.keys()) {
                 for direction in ["deletion", "insertion"] {
