@@ -18,6 +18,7 @@ pub mod temporary;
 pub mod tfrecord;
 
 use std::io::{self, ErrorKind};
+use std::time::{Duration, SystemTime};
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -28,6 +29,11 @@ pub fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }
+}
+
+/// Whether the modification time of a file tells its content from another: a newer file may change again within the same clock tick.
+pub fn is_settled(changed: SystemTime) -> bool {
+    changed.elapsed().is_ok_and(|age| age > Duration::from_secs(2))
 }
 
 /// The first field of a JSON document, written as the number `N`: one with another number is refused before its other fields are

@@ -4,26 +4,24 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 
 use super::file::Mapped;
-use crate::model::io::sha256;
+use crate::model::io::{is_settled, sha256};
 
 /// Path, length and modification time of every file.
 type Stamp = Vec<(PathBuf, usize, SystemTime)>;
 
 static FINGERPRINTS: LazyLock<Mutex<HashMap<Stamp, String>>> = LazyLock::new(Mutex::default);
 
-/// Age from which a modification time counts: a newer file may change again within the same clock tick.
-const SETTLING_TIME: Duration = Duration::from_secs(2);
-
 /// SHA-256 of the concatenated files, in hexadecimal digits.
 pub(super) fn fingerprint(files: &[Mapped]) -> String {
     let cache = || FINGERPRINTS.lock().unwrap_or_else(PoisonError::into_inner);
-    let settled = |time: &SystemTime| time.elapsed().is_ok_and(|age| age > SETTLING_TIME);
-    let one = |file: &Mapped| Some((file.path.clone(), file.len(), file.changed.filter(settled)?));
+    let one = |file: &Mapped| {
+        Some((file.path.clone(), file.len(), file.changed.filter(|changed| is_settled(*changed))?))
+    };
     let stamp: Option<Stamp> = files.iter().map(one).collect();
     if let Some(found) = stamp.as_ref().and_then(|stamp| cache().get(stamp).cloned()) {
         return found;
@@ -41,6 +39,8 @@ pub(super) fn fingerprint(files: &[Mapped]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rayon::prelude::*;
 
 use super::cache_scan::{CacheScan, Damage};
 use super::record::Record;
 use super::{CacheError, MANIFEST, io_error, shard_path, write_atomically};
-use crate::model::io::sha256;
+use crate::model::io::{is_settled, sha256};
 
 /// State of a shard's file when it was verified: length, modification time, SHA-256 of its record.
 type Stamp = (u64, SystemTime, String);
@@ -25,8 +25,6 @@ fn verified_shards() -> MutexGuard<'static, HashMap<PathBuf, Stamp>> {
     VERIFIED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Age from which a modification time counts: a newer file may change again within the same clock tick.
-const SETTLING_TIME: Duration = Duration::from_secs(2);
 /// Shards hashed between two progress reports.
 const SHARDS_PER_REPORT: usize = 32;
 
@@ -80,8 +78,7 @@ impl CacheScan {
                     }
                 };
                 verified.adopted += usize::from(self.compare(*index, &found));
-                let settled = changed.elapsed().is_ok_and(|age| age > SETTLING_TIME);
-                if settled && self.shards[*index].is_some() {
+                if is_settled(*changed) && self.shards[*index].is_some() {
                     verified_shards().insert(path.clone(), (*length, *changed, found));
                 }
             }
