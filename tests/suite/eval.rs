@@ -1,6 +1,6 @@
 //! `ssmprobe sweep`, `eval` and `report` from the command line, on drawn scenes with their masks and a tiny backbone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ssmprobe::app::format::shell_word;
 use ssmprobe::model::data::scenes;
@@ -195,6 +195,13 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
+    let stored = fs::read(desk.path("run/evaluation.json")).unwrap();
+    let stored: Value = serde_json::from_slice(&stored).unwrap();
+    for of in ["probes", "anchors"] {
+        let files: HashSet<&str> =
+            stored[of].as_array().unwrap().iter().map(|one| one["image_files"].as_str().unwrap()).collect();
+        assert_eq!(files, [stored["probes"][0]["image_files"].as_str().unwrap()].into(), "{of}");
+    }
     let evaluated = evaluation(&desk, &table_of(&results));
     assert_eq!(evaluated.len(), 14);
     let mut table = csv::Reader::from_reader(results.as_bytes());

@@ -519,6 +519,7 @@ fn evaluate(run: &Run) {
         method,
         view,
         layer: None,
+        image_files: None,
         settings: "as they are".to_owned(),
         accuracy,
         note: note.map(str::to_owned),
@@ -721,6 +722,14 @@ fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
     assert_eq!(says(&source), [false; 5], "not known");
     set(&mut source, Some("others"), |probe| probe.head == "sinkhorn" && probe.seed == 1);
     assert_eq!(says(&source), [true; 5]);
+    // A baseline that was not evaluated again.
+    set(&mut source, Some("images"), |_| true);
+    for (files, is_said) in [("images", false), ("others", true)] {
+        source.evaluations.as_mut().unwrap().anchors[0].image_files = Some(files.to_owned());
+        let notes = &build("main", std::slice::from_ref(&source))[0].notes;
+        let said = "other contents than the probes, and not comparable: kNN (mean tokens); ";
+        assert_eq!(notes.iter().any(|note| note.contains(said)), is_said, "{files}");
+    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let found = |variant: &&Variant| found(&variant.name) > 0;
     table.notes.extend(other_images_note(source, variants.iter().copied().filter(found)));
     table.notes.extend(anchor_notes(source));
+    table.notes.extend(anchor_images_note(source, &variants));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
 }
@@ -104,10 +105,14 @@ fn view(source: &Source, anchor: &Anchor) -> String {
     }
 }
 
+fn anchor_title(source: &Source, anchor: &Anchor) -> String {
+    format!("{} ({})", anchor.method.name(), view(source, anchor))
+}
+
 /// The cells of the [`anchors`]' rows. Anchors have neither seeds nor epochs: both accuracies are the same.
 fn anchor_cells(source: &Source) -> Vec<Vec<Cell>> {
     let cells = |anchor: &Anchor| {
-        let name = format!("{} ({}) †", anchor.method.name(), view(source, anchor));
+        let name = format!("{} †", anchor_title(source, anchor));
         let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
         cells.extend(vec![Cell::maybe(anchor.accuracy, 2); 2]);
         cells.extend(vec![Cell::None; 4]);
@@ -128,4 +133,19 @@ fn anchor_notes(source: &Source) -> Vec<String> {
         );
     }
     notes
+}
+
+/// Which anchors are of other images than the variants' probes, by the content of their files, where that is known.
+fn anchor_images_note(source: &Source, variants: &[&Variant]) -> Option<String> {
+    let mut probes = variants.iter().flat_map(|variant| source.evaluated(&variant.name));
+    let files = probes.find_map(|probe| probe.image_files.as_ref())?;
+    let is_other = |anchor: &&Anchor| anchor.image_files.as_ref().is_some_and(|own| own != files);
+    let others = anchors(source).into_iter().filter(is_other).map(|anchor| anchor_title(source, anchor));
+    let others = others.collect::<Vec<_>>().join(", ");
+    (!others.is_empty()).then(|| {
+        format!(
+            "On images with other contents than the probes, and not comparable: {others}; `ssmprobe eval --run RUN \
+             --baselines` evaluates all on the same images"
+        )
+    })
 }

@@ -78,6 +78,10 @@ pub struct Anchor {
     /// The layer of its tokens, as token caches name it; absent in files of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layer: Option<String>,
+    /// SHA-256 of the digests of the test images' files, as of an evaluated probe. Absent if one is not known, and in files of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_files: Option<String>,
     /// Settings of the method, in words.
     pub settings: String,
     /// Top-1 accuracy in percent; absent if the anchor was left out.
@@ -126,6 +130,7 @@ pub fn anchors<E>(
             method: Method::LogReg,
             view,
             layer: layer.clone(),
+            image_files: None,
             settings,
             accuracy: None,
             note: None,
@@ -151,6 +156,7 @@ pub fn anchors<E>(
             method: Method::Knn,
             view,
             layer: layer.clone(),
+            image_files: None,
             settings: format!("cosine, k {}, weights exp(similarity / {})", knn::K, knn::TEMPERATURE),
             accuracy: Some(accuracy(&predicted, &test.classes)),
             note: None,

@@ -55,7 +55,8 @@ impl<'a> RunResults<'a> {
 
     /// Replaces the run's baselines on the same tokens, if there are any.
     pub fn set_anchors(&mut self, anchors: Vec<Anchor>) {
-        self.unstored.anchors = anchors;
+        let of_images = |anchor| Anchor { image_files: self.image_files.clone(), ..anchor };
+        self.unstored.anchors = anchors.into_iter().map(of_images).collect();
     }
 
     /// Stores what is not stored yet; returns the run's file.
