@@ -12,6 +12,10 @@ use crate::model::probe::router::sinkhorn;
 use crate::model::stats::CrossedMean;
 use crate::model::train::run::Variant;
 
+/// What curves of frozen plans and weights say, and the others.
+const FROZEN_NOTE: &str = "`frozen` follows from the evidence by definition and tests nothing, as plan and weights are kept; `rerouted` tests \
+     the head, `patches` and `pixels` the whole model";
+
 /// One value per test image, for every seed.
 type SeedRows = Vec<(u64, Vec<f64>)>;
 
@@ -51,6 +55,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
                 100 %, those of differences at -100 and 100";
     let mut table =
         source.table("causal", "Does the evidence cause the class", columns, rows).with_note(note);
+    let frozen = Cell::text(Mode::Frozen.id().to_owned());
+    table.notes.extend(table.rows.iter().any(|row| row.cells[0] == frozen).then(|| FROZEN_NOTE.to_owned()));
     table.notes.extend(other_images_note(source, variants.iter().copied()));
     table.notes.extend(choice_note(source, variants.iter().copied()));
     let missed = source.reference.as_deref().filter(|name| find(name).is_none());
