@@ -851,11 +851,13 @@ fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
     assert_eq!(chosen(), (Cell::text("0.1"), true));
 }
 
+/// Whatever share of every class was asked for: one image of each is set aside at least.
 #[test]
-fn a_share_that_is_no_whole_percentage_is_not_rounded_to_one() {
-    for (share, said) in [(0.005, "on 0.5 % of"), (0.125, "on 12.5 % of"), (0.07, "on 7 % of")] {
+fn the_share_of_images_that_picked_the_best_epoch_is_told_and_not_rounded_to_a_whole_percentage() {
+    for (train, said) in [(3980, "on 0.5 % of"), (140, "on 12.5 % of"), (60, "on 25 % of")] {
         let folder = tempfile::tempdir().unwrap();
-        let manifest = manifest("mae", "birds", &["gap"], 1, Selection::PartOfTrain(share));
+        let mut manifest = manifest("mae", "birds", &["gap"], 1, Selection::PartOfTrain(0.1));
+        manifest.dataset.train = train;
         run(folder.path(), manifest, |_, _| 10);
         let notes = Source::open(folder.path()).unwrap().notes();
         assert!(notes[1].contains(said), "{notes:?}");

@@ -48,10 +48,11 @@ impl Source {
                         noun(dataset.select, "image", "images")
                     )
                 }
-                Selection::PartOfTrain(share) => format!(
+                // Not the share asked for: of every class it is rounded to whole images, and is one image at least.
+                Selection::PartOfTrain(_) => format!(
                     "Best: the epoch picked on {} % of the training images ({}), which were not trained on; \
                      last: after the last epoch",
-                    (1e4 * share).round() / 100.0,
+                    (1e4 * dataset.select as f64 / (dataset.train + dataset.select) as f64).round() / 100.0,
                     dataset.select
                 ),
             },
