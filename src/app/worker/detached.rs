@@ -5,8 +5,8 @@
 //! it fresh.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, bail};
 
 use super::event_sender::JobEvents;
+use super::growing_log::{GrowingLog, MAX_READ};
 use super::tasks::{absolute, refusal};
 use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
@@ -41,8 +42,6 @@ const ATTEMPTS: usize = 30;
 const FILE_LIMIT: u64 = 1 << 20;
 /// How long the status of a process that has given its lock back is waited for: on a busy machine it takes a while to end.
 const EXIT_PATIENCE: Duration = Duration::from_secs(30);
-/// Most bytes of a log that are read at a time, and at its end for an error.
-const MAX_READ: u64 = 1 << 20;
 /// Last lines of its log that an error quotes.
 const MAX_LINES: usize = 12;
 /// The exit code of a verb that refuses its command line.
@@ -106,7 +105,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
 /// Follows a training through its files: what was told of them so far.
 struct Follower<'a> {
     out: &'a Path,
-    logs: [Log; 2],
+    logs: [GrowingLog; 2],
     /// The last snapshot of its folder, the state of the folder then, and until when it is not read again.
     last: Option<Arc<RunSnapshot>>,
     known: Option<Stamp>,
@@ -117,7 +116,7 @@ struct Follower<'a> {
 
 impl<'a> Follower<'a> {
     fn new(out: &'a Path) -> Self {
-        let logs = LOGS.map(|name| Log { path: out.join(name), read: 0 });
+        let logs = LOGS.map(|name| GrowingLog { path: out.join(name), read: 0 });
         Self { out, logs, last: None, known: None, due: None, failures: 0 }
     }
 
@@ -283,58 +282,9 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A log file that grows by lines, and the offset up to which it was read.
-struct Log {
-    path: PathBuf,
-    read: u64,
-}
-
-impl Log {
-    /// Passes on each new line with its byte offset. An incomplete last line is passed on once the process has `ended`.
-    fn lines(&mut self, ended: bool, mut on_line: impl FnMut(String, u64)) {
-        loop {
-            let mut bytes = Vec::new();
-            let read = atomic_file::open(&self.path).and_then(|mut file| {
-                file.seek(SeekFrom::Start(self.read))?;
-                file.take(MAX_READ).read_to_end(&mut bytes)
-            });
-            if read.is_err() || bytes.is_empty() {
-                return;
-            }
-            let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-            let whole =
-                if whole == 0 && (ended || bytes.len() as u64 == MAX_READ) { bytes.len() } else { whole };
-            for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
-                on_line(String::from_utf8_lossy(line).trim_end_matches(['\n', '\r']).to_owned(), self.read);
-                self.read += line.len() as u64;
-            }
-            if whole == 0 {
-                return;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_log_is_told_line_by_line_as_it_grows() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut log = Log { path: folder.path().join("log"), read: 0 };
-        let mut told = Vec::new();
-        let mut look = |text: &str, ended| {
-            atomic_file::write(&folder.path().join("log"), text.as_bytes()).unwrap();
-            log.lines(ended, |line, at| told.push((line, at)));
-        };
-        look("one\ntw", false);
-        look("one\ntw", false);
-        look("one\ntwo\r\n\nthr", false);
-        look("one\ntwo\r\n\nthree", true);
-        let expected = [("one", 0), ("two", 4), ("", 9), ("three", 10)];
-        assert_eq!(told, expected.map(|(line, at)| (line.to_owned(), at)));
-    }
 
     #[test]
     fn the_last_message_says_whether_a_training_failed() {
