@@ -69,6 +69,8 @@ class Evaluation:
     """[M, N] float16 each: `routing`, `evidence`, `weight`, as far as they were kept (docs/definitions.md, section 14)."""
     regions: Mapping[str, Any] | None
     """How it read marked regions, as the file has it (section 15)."""
+    provenance: Mapping[str, Any] | None
+    """What made it, with the SHA-256 of probe, weights and images (section 8); the window writes none."""
     file: Path
     """The file, which figures are drawn of."""
 
@@ -139,6 +141,7 @@ def read_evaluation(file: PathLike) -> Evaluation:
         weights=maps("weights"),
         vectors=vectors,
         regions=value.get("regions", (dict, type(None)), None),
+        provenance=value.get("provenance", (dict, type(None)), None),
         file=Path(file).absolute(),
     )
 

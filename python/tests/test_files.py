@@ -94,6 +94,7 @@ def test_an_evaluation_is_columns() -> None:
         assert found.positions is None or found.positions.shape == (3, 16)
     with_band = ssmprobe.read_evaluation(FROZEN / "surveys" / "sinkhorn-s0-best.survey.json")
     assert with_band.nulls["rank_coverage"] == (0.571875, 0.875)
+    assert with_band.provenance is None
 
 
 def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
@@ -101,9 +102,11 @@ def test_vectors_of_an_evaluation_are_kept(tmp_path: Path) -> None:
     values = np.arange(12 * 16, dtype="<f2").reshape(12, 16)
     value["vectors"] = {"routing": {"none": "no order"}, "weight": {"float16": base64.b64encode(values.tobytes()).decode()}}
     value["predicted"][:2], value["measures"]["confidence"][1] = [(1 << 32) - 1] * 2, None  # the second could not be read
+    value["provenance"] = {"image_files": "ce02"}
     file = tmp_path / "a.survey.json"
     file.write_text(json.dumps(value))
     found = ssmprobe.read_evaluation(file)
+    assert found.provenance == {"image_files": "ce02"}
     assert list(found.vectors) == ["weight"]
     np.testing.assert_array_equal(found.vectors["weight"], values)
     assert (list(found.predicted[:2]), list(found.table()["prediction"][:2])) == ([-1, -1], ["another class", ""])
