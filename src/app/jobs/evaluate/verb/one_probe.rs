@@ -73,7 +73,8 @@ impl Inputs<'_> {
             let digest = digest.get_or_init(|| {
                 // Without the dataset's hash: the digest covers the images themselves, and the cache may hold more.
                 let tokens = TokenKey { dataset: String::new(), ..plan.source().clone() }.key();
-                parts::question_digest(flags, (&sha256, &tokens), (set, image_seeds))
+                let config = plan.backbone.config.as_deref();
+                parts::question_digest(flags, (&sha256, &tokens, config), (set, image_seeds))
             });
             let range = part.range(samples.len());
             let regions = self.metrics.regions.get(range.clone()).unwrap_or_default();

@@ -34,16 +34,17 @@ pub(super) struct PartFile {
     images: Range<usize>,
 }
 
-/// SHA-256 of what the answers of all parts depend on: the version, the probe's file, the tokens, the images' names and the flags.
+/// SHA-256 of what the answers of all parts depend on: the version, the probe's file, the tokens and the configuration of the backbone
+/// that makes them, the images' names and the flags.
 pub(super) fn question_digest(
     flags: &EvalFlags,
-    (probe, tokens): (&str, &str),
+    (probe, tokens, config): (&str, &str, Option<&str>),
     (images, image_seeds): (&EvalSet, &[u64]),
 ) -> String {
     let EvalFlags { ablations, causal, keep_last, reading, seed, masks, .. } = flags;
     let (files, reading) = (flags.evaluation.is_some(), reading.to_string());
     let how = (ablations, causal, keep_last, reading, seed, masks, files);
-    let all = (env!("CARGO_PKG_VERSION"), probe, tokens, images, image_seeds, how);
+    let all = (env!("CARGO_PKG_VERSION"), probe, tokens, config, images, image_seeds, how);
     sha256::of_bytes(&serde_json::to_vec(&all).expect("plain data serialises"))
 }
 
@@ -125,7 +126,9 @@ impl PartFile {
         let (asked, answers): (_, Vec<Option<Answer>>) = answer_file::read(&self.path, MAX_BYTES)?;
         if asked != self.question || answers.len() > self.images.len() {
             let shown = self.path.display();
-            bail!("{shown}: is from another evaluation, with a different probe, image, mask or flag");
+            bail!(
+                "{shown}: is from another evaluation, with a different probe, backbone, image, mask or flag"
+            );
         }
         Ok(answers)
     }
@@ -143,4 +146,21 @@ pub(super) fn remove(home: &Path, parts: usize) -> anyhow::Result<()> {
             .with_context(|| format!("{}: cannot be removed", folder.display()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+
+    #[test]
+    fn answers_on_tokens_of_a_changed_configuration_are_not_joined() {
+        let typed = EvalFlags::augment_args(Command::new("eval")).get_matches_from(["eval"]);
+        let (flags, images) = (EvalFlags::from_arg_matches(&typed).unwrap(), EvalSet::default());
+        let question =
+            |config: &str| question_digest(&flags, ("probe", "tokens", Some(config)), (&images, &[]));
+        assert_eq!(question("epsilon 1e-6"), question("epsilon 1e-6"));
+        assert_ne!(question("epsilon 1e-6"), question("epsilon 1e-5"));
+    }
 }
