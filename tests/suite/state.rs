@@ -9,7 +9,9 @@ use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility};
 use ssmprobe::app::jobs::regions::RegionSource;
 use ssmprobe::app::jobs::train::TrainSettings;
-use ssmprobe::app::jobs::{BackboneId, DatasetId, Explain, ExplainResult, PathKind, Progress, Unit};
+use ssmprobe::app::jobs::{
+    BackboneId, DatasetId, Explain, ExplainResult, PathKind, Progress, TrainCommand, Unit,
+};
 use ssmprobe::app::state::command::Effect;
 use ssmprobe::app::state::workspace::{Entry, SavedDataset, SavedImage, SavedNote, SavedProbe};
 use ssmprobe::app::state::{
@@ -912,7 +914,8 @@ fn what_was_found_for_another_workspace_comes_too_late() {
     let run = requests[0].job().unwrap();
     state.apply(Event::ImagesListed { job, paths: vec!["many/1.png".into()] });
     assert_eq!(state.library.images.len(), 4);
-    state.training.submitting = Some(JobId(u64::MAX));
+    let command = TrainCommand { words: Vec::new(), out: "run".into(), again: false };
+    state.training.submitting = Some((JobId(u64::MAX), command));
     let requests = state.restore(Workspace::default());
     assert!(requests.contains(&Request::Follow(Vec::new())), "no run of it is read any more");
     assert_eq!(state.training.submitting, None);

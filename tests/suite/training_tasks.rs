@@ -234,6 +234,34 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     assert!(pane.0.has("invalid value '4h' for '--time <TIME>'") && !pane.0.has("Try again"));
 }
 
+#[test]
+fn what_slurm_refuses_is_not_told_of_a_form_that_was_changed_meanwhile() {
+    let mut pane = planned(true);
+    choose_slurm(&mut pane, on_partition("nowhere"));
+    tell_plan(&mut pane);
+    pane.0.click("Submit tasks");
+    let job = pane.job_of(|ask| matches!(ask, Fetch::SubmitTasks(_)));
+    choose_slurm(&mut pane, on_partition("gpu"));
+    pane.deliver(Event::Failed(job, UserError::new("sbatch failed: invalid partition specified: nowhere")));
+    tell_plan(&mut pane);
+    assert!(pane.0.state().can_start_training() && !pane.0.has("invalid partition"));
+}
+
+#[test]
+fn a_plan_that_the_submitted_tasks_make_pointless_is_cancelled() {
+    let mut pane = planned(true);
+    choose_slurm(&mut pane, on_partition("gpu"));
+    tell_plan(&mut pane);
+    choose_slurm(&mut pane, on_partition("other"));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
+    choose_slurm(&mut pane, on_partition("gpu"));
+    pane.0.click("Submit tasks");
+    let job = pane.job_of(|ask| matches!(ask, Fetch::SubmitTasks(_)));
+    pane.train_event(job, TrainEvent::TasksSubmitted(preflight().out));
+    assert!(!pane.0.state().jobs.contains_key(&plan));
+    assert!(pane.0.wire.borrow().requests.contains(&Request::Cancel(plan)));
+}
+
 /// A run whose tasks were submitted elsewhere is opened as any other.
 #[test]
 fn a_run_without_parts_is_not_over() {

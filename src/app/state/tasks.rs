@@ -73,7 +73,7 @@ impl State {
             return Vec::new();
         };
         let job = self.begin(JobKind::Tasks, title);
-        self.training.submitting = Some(job);
+        self.training.submitting = Some((job, command.clone()));
         vec![Request::Fetch(job, Fetch::SubmitTasks(command))]
     }
 
@@ -85,12 +85,13 @@ impl State {
         );
         self.note(Severity::Info, text);
         self.remember_used(vec![RecentItem::Run(folder.clone())]);
-        if self.training.submitting != Some(job) {
+        if self.training.submitting.as_ref().is_none_or(|(own, _)| *own != job) {
             return Vec::new(); // another workspace was opened meanwhile
         }
         let mut requests = self.forget_plan();
         self.training.form.out = None; // the next one goes to another folder
-        self.training.tasks.clear();
+        let planning = self.training.tasks.clear();
+        requests.extend(planning.map(|job| self.replace_job(job)));
         self.training.runs.insert(folder.clone(), WatchedRun::new(&RunSnapshot::waiting(&folder)));
         self.training.latest = Some((job, folder));
         requests.push(self.follow_runs());
@@ -103,10 +104,10 @@ impl State {
         if planned.is_some() {
             self.jobs.shift_remove(&job); // the panel shows it
         }
-        // If they were not submitted, the form stays as it is, to be corrected.
-        let submitted = self.training.submitting.take_if(|asked| *asked == job).is_some();
-        let command = if submitted { self.wanted_tasks() } else { planned };
-        if let (Some(command), Some(error)) = (command, error) {
+        // If they were not submitted, the form stays as it is, to be corrected; one that was changed meanwhile is not at fault.
+        let submitted = self.training.submitting.take_if(|(own, _)| *own == job).map(|(_, command)| command);
+        let submitted = submitted.filter(|command| self.wanted_tasks().as_ref() == Some(command));
+        if let (Some(command), Some(error)) = (planned.or(submitted), error) {
             self.training.tasks.keep(command, Err(error.clone()));
         }
     }

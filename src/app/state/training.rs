@@ -39,8 +39,8 @@ pub struct Training {
     pub(super) slurm: bool,
     /// The tasks that trainings would be cut into, by the commands that submit them.
     pub(super) tasks: Answers<TrainCommand, Vec<PlannedStage>, 1>,
-    /// The job that submits tasks.
-    pub submitting: Option<JobId>,
+    /// The job that submits tasks, and the command that it runs.
+    pub submitting: Option<(JobId, TrainCommand)>,
     /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
     pub latest: Option<(JobId, PathBuf)>,
 }

@@ -32,8 +32,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         };
     }
-    if training.submitting.is_some() {
-        return cx.busy(ui, "Submitting the tasks", training.submitting);
+    if let Some((job, _)) = training.submitting {
+        return cx.busy(ui, "Submitting the tasks", Some(job));
     }
     if let Some(missing) = training.form.missing() {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
