@@ -534,6 +534,31 @@ fn the_class_filter_and_the_labels_are_those_of_the_images_own_dataset() {
 }
 
 #[test]
+fn what_did_not_open_is_forgotten_once_it_is_closed_or_opened_again() {
+    let mut state = State::new(Settings::default());
+    wants!(
+        state,
+        Command::OpenProbes(["lost-1.safetensors", "lost-2.safetensors"].map(PathBuf::from).into())
+    );
+    let [first, second] = ["lost-1", "lost-2"].map(|name| id(&state, name));
+    wants!(state, Command::CloseProbes(vec![first]));
+    assert_eq!((state.toasts.len(), state.jobs.len()), (1, 1), "the other one");
+    wants!(state, Command::CloseProbes(vec![second]));
+    assert!(state.toasts.is_empty() && state.jobs.is_empty(), "{:?} {:?}", state.toasts, state.jobs);
+    assert!(state.log_text().contains("lost: no such file"));
+    wants!(state, Command::Undo);
+    wants!(state, Command::ReopenProbe(second));
+    assert_eq!((state.toasts.len(), state.jobs.len()), (1, 1));
+    state.dispatch(Command::ReopenProbe(second));
+    assert!(state.toasts.is_empty(), "{:?}", state.toasts);
+    // Of a run or of images no entry is left that says why.
+    wants!(state, Command::CloseProbes(vec![second]));
+    wants!(state, Command::OpenRun("lost".into()));
+    wants!(state, Command::Step(1));
+    assert_eq!(state.toasts.len(), 1);
+}
+
+#[test]
 fn what_did_not_open_is_said_and_not_remembered() {
     let mut state = State::new(Settings::default());
     for command in [

@@ -198,6 +198,15 @@ impl State {
         self.failure = Some(Failure { toast, count: 1, first: reason });
     }
 
+    /// Removes the note about what could not be opened once nothing of it is left: it was closed, or is opened again.
+    pub(super) fn drop_settled_failure(&mut self) {
+        let failed = |job: &Job| job.kind == JobKind::List && job.error.is_some();
+        let is_settled = |_: &mut Failure| !self.library.has_failed() && !self.jobs.values().any(failed);
+        if let Some(Failure { toast, .. }) = self.failure.take_if(is_settled) {
+            self.toasts.retain(|shown| shown.id != toast);
+        }
+    }
+
     /// Adds an entry to the log alone.
     pub(super) fn record(&mut self, severity: Severity, text: String) {
         if self.log.len() >= MAX_LOG {

@@ -50,6 +50,11 @@ impl<Info> Status<Info> {
         matches!(self, Self::Opening(_) | Self::Ready(_))
     }
 
+    /// Whether it could not be opened.
+    fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
     /// Ends `job`, if it was opening the entry: it has failed, or is closed if there is no error.
     fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self, Self::Opening(opening) if *opening == job) {
@@ -234,6 +239,13 @@ impl Library {
         self.backbones.values().any(|backbone| backbone.status.is_opening())
             || self.probes.values().any(|probe| probe.status.is_opening())
             || self.datasets.values().any(|dataset| dataset.status.is_opening())
+    }
+
+    /// Whether anything could not be opened.
+    pub(super) fn has_failed(&self) -> bool {
+        self.backbones.values().any(|backbone| backbone.status.has_failed())
+            || self.probes.values().any(|probe| probe.status.has_failed())
+            || self.datasets.values().any(|dataset| dataset.status.has_failed())
     }
 
     /// Ends `job`: entries that it was opening have failed, or are closed if there is no error.

@@ -43,9 +43,9 @@ impl State {
     /// Requests that the worker opens a backbone of the library, besides those that are open.
     pub(super) fn load_backbone(&mut self, id: BackboneId) -> Vec<Request> {
         let Some(backbone) = self.library.backbones.get(&id) else { return Vec::new() };
-        let (source, title) = (backbone.source.clone(), format!("Opening {}", backbone.name()));
+        let (source, name) = (backbone.source.clone(), backbone.name());
         let (status, options) = (backbone.status.clone(), backbone.own.unwrap_or(self.backbone_options));
-        let (job, older) = self.begin_opening(&status, title);
+        let (job, older) = self.begin_opening(&status, &name);
         let device = self.settings.device.clone();
         self.library.backbones[&id].status = Status::Opening(job);
         let open = Request::Fetch(job, Fetch::OpenBackbone { entry: id, source, device, options });
@@ -53,19 +53,26 @@ impl State {
     }
 
     /// Begins the job that opens an entry, in place of one that is opening it now: what that was to remember it remembers.
-    fn begin_opening<Info>(&mut self, now: &Status<Info>, title: String) -> (JobId, Option<Request>) {
+    fn begin_opening<Info>(&mut self, now: &Status<Info>, name: &str) -> (JobId, Option<Request>) {
         let older = if let Status::Opening(job) = now { self.jobs.get(job) } else { None };
         let recent = older.map(|job| job.recent.clone()).unwrap_or_default();
-        let cancelled = self.cancel_opening(now);
-        let job = self.begin(JobKind::Open, title);
+        let cancelled = self.stop_opening(now, name);
+        let job = self.begin(JobKind::Open, opening(name));
         self.remember_on_finish(job, recent);
         (job, cancelled)
     }
 
-    /// Cancels the job that opens an entry, if one runs.
-    pub(super) fn cancel_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
-        let Status::Opening(job) = status else { return None };
-        Some(self.replace_job(*job))
+    /// Cancels the job that opens the entry `name`, or removes it if it has failed.
+    pub(super) fn stop_opening<Info>(&mut self, status: &Status<Info>, name: &str) -> Option<Request> {
+        match status {
+            Status::Opening(job) => Some(self.replace_job(*job)),
+            Status::Failed(error) => {
+                let title = opening(name);
+                self.jobs.retain(|_, job| job.title != title || job.error.as_ref() != Some(error));
+                None
+            }
+            Status::Ready(_) | Status::Closed => None,
+        }
     }
 
     /// Opens probe files that are not open, each with a column, and remembers those that could be opened.
@@ -113,8 +120,8 @@ impl State {
     /// Requests that the worker opens a probe of the library.
     pub(super) fn load_probe(&mut self, id: ProbeId) -> Vec<Request> {
         let Some(probe) = self.library.probes.get(&id) else { return Vec::new() };
-        let (path, title) = (probe.path.clone(), format!("Opening {}", probe.name()));
-        let (job, older) = self.begin_opening(&probe.status.clone(), title);
+        let (path, name) = (probe.path.clone(), probe.name());
+        let (job, older) = self.begin_opening(&probe.status.clone(), &name);
         self.library.probes[&id].status = Status::Opening(job);
         older.into_iter().chain([Request::Compute(job, Compute::OpenProbe { entry: id, path })]).collect()
     }
@@ -168,7 +175,7 @@ impl State {
         let dataset = self.library.datasets.get(&id).filter(|dataset| !dataset.status.is_opening());
         let Some(dataset) = dataset else { return Vec::new() };
         let path = dataset.path.clone();
-        let job = self.begin(JobKind::Open, format!("Opening {}", dataset.name()));
+        let job = self.begin(JobKind::Open, opening(&dataset.name()));
         let dataset = &mut self.library.datasets[&id];
         (dataset.status, dataset.split) = (Status::Opening(job), split);
         vec![Request::Files(job, Files::OpenDataset { entry: id, path, split })]
@@ -287,6 +294,11 @@ impl State {
         }
         requests
     }
+}
+
+/// The title of the job that opens an entry.
+fn opening(name: &str) -> String {
+    format!("Opening {name}")
 }
 
 /// Those of the entries that could not be opened.

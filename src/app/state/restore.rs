@@ -150,6 +150,7 @@ impl State {
         }
         let probes: Vec<_> = self.library.probes.keys().copied().collect();
         requests.extend(probes.into_iter().flat_map(|id| self.load_probe(id)));
+        self.drop_settled_failure();
         requests
     }
 }

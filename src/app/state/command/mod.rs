@@ -209,6 +209,12 @@ pub enum Command {
 impl State {
     /// Carries out a command; returns the requests that follow from it.
     pub fn dispatch(&mut self, command: Command) -> Vec<Request> {
+        let requests = self.carry_out(command);
+        self.drop_settled_failure();
+        requests
+    }
+
+    fn carry_out(&mut self, command: Command) -> Vec<Request> {
         match command {
             Command::OpenBackbone(source) => self.open_backbone(&source),
             Command::OpenProbes(paths) => self.open_probe_files(paths),
