@@ -559,6 +559,16 @@ fn what_did_not_open_is_forgotten_once_it_is_closed_or_opened_again() {
 }
 
 #[test]
+fn retry_opens_again_what_did_not_open() {
+    let mut state = State::new(Settings::default());
+    assert!(!Action::Retry.enabled(&state));
+    wants!(state, Command::OpenBackbone("lost".into()));
+    assert!(Action::Retry.enabled(&state));
+    let requests = state.dispatch(Command::Retry);
+    assert!(matches!(requests.as_slice(), [Request::Fetch(_, Fetch::OpenBackbone { .. })]), "{requests:?}");
+}
+
+#[test]
 fn what_did_not_open_is_said_and_not_remembered() {
     let mut state = State::new(Settings::default());
     for command in [

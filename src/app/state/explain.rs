@@ -91,9 +91,10 @@ impl State {
         Some((subject, self.library.images.get(&image)?.place.clone()))
     }
 
-    /// Whether any column failed, or any thumbnail or map of a contact sheet.
+    /// Whether anything could not be opened, or any column failed, or any thumbnail or map of a contact sheet.
     pub fn has_failed(&self) -> bool {
-        self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
+        self.library.has_failed()
+            || self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
             || self.sheet.has_failed()
             || self.thumbnails.has_failed()
     }
