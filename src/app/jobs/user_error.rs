@@ -20,6 +20,7 @@ use crate::model::probe::ProbeError;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 use crate::viz::export::ExportError;
+use crate::viz::heading::capitalised;
 
 /// The remedy for errors that a device other than the CPU may have caused.
 pub const ON_CPU: &str = "Run on the CPU instead";
@@ -59,8 +60,16 @@ impl UserError {
 
     /// The chain of an error; a [`UserError`] is returned as it is.
     pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
-        let chain =
-            |error: anyhow::Error| Self { lines: lines(&error), remedy: None, refused: refused(&error) };
+        let chain = |error: anyhow::Error| {
+            let (mut lines, refused) = (lines(&error), refused(&error));
+            let remedy = error.chain().find_map(|cause| cause.downcast_ref::<HubError>()?.remedy());
+            if let Some(end) = remedy.as_ref().map(|remedy| format!("; {remedy}")) {
+                for line in &mut lines {
+                    line.truncate(line.strip_suffix(&end).unwrap_or(line).len());
+                }
+            }
+            Self { lines, remedy: remedy.as_deref().map(capitalised), refused }
+        };
         error.into().downcast().unwrap_or_else(chain)
     }
 
@@ -226,10 +235,28 @@ pub fn lines(error: &anyhow::Error) -> Vec<String> {
 mod tests {
     use anyhow::Context;
 
+    use super::*;
+
     #[test]
     fn causes_are_told_once() {
         let inner: anyhow::Result<()> = Err(anyhow::anyhow!("no such file"));
         let error = inner.context("a.png: cannot be read: no such file").context("image 3").unwrap_err();
-        assert_eq!(super::lines(&error), ["image 3", "a.png: cannot be read: no such file"]);
+        assert_eq!(lines(&error), ["image 3", "a.png: cannot be read: no such file"]);
+    }
+
+    #[test]
+    fn where_the_hub_cannot_be_reached_the_cause_is_short_and_the_remedy_is_apart() {
+        let [id, page, url, reason] =
+            ["org/name", "https://hub/org/name", "https://hub/x", "no route"].map(str::to_owned);
+        let error = HubError::Network { id, page, url, reason };
+        let whole = error.to_string();
+        let error = UserError::from_error(anyhow::Error::from(error).context("run.json"));
+        assert_eq!(
+            error.lines,
+            ["run.json", "org/name: the Hub cannot be reached: no route (https://hub/x)"]
+        );
+        let remedy = error.remedy.expect("a remedy");
+        assert!(remedy.starts_with("There is no local folder org/name"), "{remedy}");
+        assert!(whole.ends_with(&remedy[1..]), "{whole}");
     }
 }

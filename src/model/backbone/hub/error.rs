@@ -121,6 +121,16 @@ pub enum HubError {
     Cancelled,
 }
 
+impl HubError {
+    /// What can be done, where that is the end of the message and too long to be read as part of it.
+    pub fn remedy(&self) -> Option<String> {
+        match self {
+            Self::Offline { id, page, .. } | Self::Network { id, page, .. } => Some(by_hand(id, page)),
+            _ => None,
+        }
+    }
+}
+
 /// Advice on a request that may succeed later.
 fn later(status: u16) -> &'static str {
     match status {
