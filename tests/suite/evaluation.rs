@@ -776,6 +776,20 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
     }
 }
 
+#[test]
+fn the_end_of_an_evaluation_that_took_long_is_noted() {
+    for (seconds, is_noted) in [(40, true), (4, false)] {
+        let (mut state, _) = with_dataset();
+        let requests = state.dispatch(Command::Evaluate { all: false });
+        let (job, _) = evaluation_asked(requests).expect("an evaluation");
+        for (what, seconds) in [("Extracting tokens", seconds), ("Evaluating sinkhorn", 2)] {
+            state.apply(Event::Progress(job, state::progress(what, [9, 9], Unit::Items, seconds)));
+        }
+        state.apply(Event::Finished(job));
+        assert_eq!(state.log_text().contains("Finished: Evaluating"), is_noted, "{}", state.log_text());
+    }
+}
+
 fn plot_of(
     overview: &'static dyn ssmprobe::viz::figures::dataset::Overview,
     part: &EvalSplit,

@@ -1,6 +1,7 @@
 //! Running and failed jobs, notes to the user (toasts), and the log.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::State;
 use super::recent::RecentItem;
@@ -11,6 +12,8 @@ use crate::app::user_error::UserError;
 const MAX_TOASTS: usize = 5;
 /// Most entries of the log.
 const MAX_LOG: usize = 1000;
+/// Work that took at least this long may have been left to itself.
+pub const LONG_WORK: Duration = Duration::from_secs(10);
 
 /// A job of the worker, running or failed.
 #[derive(Clone, Debug)]
@@ -27,6 +30,8 @@ pub struct Job {
     pub error: Option<UserError>,
     /// Whether its cancellation was requested.
     pub cancelling: bool,
+    /// How long the longest of its parts that are done took.
+    longest: Duration,
     /// Whether the first image it lists becomes the current one; cleared when another image is selected.
     pub(super) selects: bool,
     /// What is remembered as recently used once it has finished.
@@ -137,8 +142,9 @@ impl State {
         let (title, started, progress, error) = (title.into(), false, None, None);
         let over = |job: &Job| job.title == title || job.kind == kind && kind == JobKind::Explain;
         self.jobs.retain(|_, job| job.error.is_none() || !over(job));
-        let (cancelling, selects, recent) = (false, true, Vec::new());
-        self.jobs.insert(id, Job { title, kind, started, progress, error, cancelling, selects, recent });
+        let (cancelling, longest, selects, recent) = (false, Duration::ZERO, true, Vec::new());
+        let job = Job { title, kind, started, progress, error, cancelling, longest, selects, recent };
+        self.jobs.insert(id, job);
         id
     }
 
@@ -225,15 +231,30 @@ impl State {
             }
             Event::Progress(job, progress) => {
                 if let Some(job) = self.jobs.get_mut(job) {
+                    if progress.total == Some(progress.done) {
+                        job.longest = job.longest.max(progress.elapsed);
+                    }
                     job.progress = Some(progress.clone());
                 }
             }
             // What arrived of it was damaged: its error stays.
             Event::Finished(job) if self.jobs.get(job).is_some_and(|job| job.error.is_some()) => {}
             Event::Finished(job) => {
-                let done = self.jobs.shift_remove(job).map(|job| job.recent).unwrap_or_default();
+                let Some(Job { title, kind, progress, longest, recent, .. }) = self.jobs.shift_remove(job)
+                else {
+                    return;
+                };
+                let longest = longest.max(progress.map_or(Duration::ZERO, |progress| progress.elapsed));
+                // A lookup of what is known from before is no work that somebody waits for.
+                let computes = match kind {
+                    JobKind::Evaluate => self.evaluations.job() == Some(*job),
+                    _ => matches!(kind, JobKind::Stability | JobKind::Removal | JobKind::Similarity),
+                };
+                if computes && longest >= LONG_WORK {
+                    self.note(Severity::Info, format!("Finished: {title}"));
+                }
                 // Images were remembered when they were listed.
-                let done = done.into_iter().filter(|what| !matches!(what, RecentItem::Image(_)));
+                let done = recent.into_iter().filter(|what| !matches!(what, RecentItem::Image(_)));
                 self.remember_used(done.collect());
             }
             Event::Cancelled(job) => {

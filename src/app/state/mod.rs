@@ -58,7 +58,7 @@ pub use self::findings::{Finding, FindingColumn, FindingId, FindingView, Finding
 pub use self::gallery_filter::{GalleryFilter, Outcome, Scope, Sort};
 pub use self::images::Images;
 use self::jobs::Failure;
-pub use self::jobs::{Job, JobKind, LogEntry, Severity, Toast};
+pub use self::jobs::{Job, JobKind, LONG_WORK, LogEntry, Severity, Toast};
 pub use self::library::{Backbone, Dataset, Image, Label, Library, Probe, Status};
 pub use self::reveal::{Reveal, RevealTarget};
 use self::run_choice::RunChoice;

@@ -1,15 +1,12 @@
 //! What task bars and lists of windows show: the window's title, and a request for attention when long work ends unseen.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use eframe::egui;
 use egui::{UserAttentionType, ViewportCommand};
 
-use crate::app::state::State;
-
-/// Work that took at least this long may have been left to itself.
-const LONG: Duration = Duration::from_secs(10);
+use crate::app::state::{LONG_WORK, State};
 
 /// What the system was last told.
 #[derive(Default)]
@@ -29,7 +26,7 @@ impl Title {
         }
         if state.jobs.values().any(|job| job.error.is_none()) {
             self.busy.get_or_insert_with(Instant::now);
-        } else if self.busy.take().is_some_and(|since| since.elapsed() >= LONG)
+        } else if self.busy.take().is_some_and(|since| since.elapsed() >= LONG_WORK)
             && ctx.input(|input| input.viewport().focused == Some(false))
         {
             ctx.send_viewport_cmd(ViewportCommand::RequestUserAttention(UserAttentionType::Informational));
