@@ -777,6 +777,23 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
 }
 
 #[test]
+fn probes_that_could_not_be_evaluated_are_counted_in_one_note() {
+    let (mut state, _) = with_dataset();
+    let requests = state.dispatch(Command::Evaluate { all: true });
+    let (job, ask) = evaluation_asked(requests).expect("an evaluation");
+    let count = ask.subjects.len();
+    for subject in ask.subjects {
+        let answer = EvalAnswer { subject, result: Err(UserError::new("has none of the classes")) };
+        state.apply(Event::Evaluated { job, answer });
+    }
+    state.apply(Event::Finished(job));
+    let said = state.toasts.iter().filter(|toast| toast.text.contains("could not be evaluated"));
+    let said: Vec<&str> = said.map(|toast| toast.text.as_str()).collect();
+    assert!(count > 1 && said.len() == 1, "{said:?}");
+    assert!(said[0].starts_with(&format!("{count} probes could not be evaluated; the first: ")), "{said:?}");
+}
+
+#[test]
 fn the_end_of_an_evaluation_that_took_long_is_noted() {
     for (seconds, is_noted) in [(40, true), (4, false)] {
         let (mut state, _) = with_dataset();

@@ -30,6 +30,8 @@ pub struct Evaluations {
     running: Option<(JobId, bool)>,
     /// Why the last evaluation failed.
     error: Option<UserError>,
+    /// How many probes the job under way could not evaluate as trained, and why the first.
+    failed: Option<(usize, String)>,
     /// The results; the least recently shown come first.
     known: Vec<(Key, Result<Arc<Evaluation>, UserError>)>,
     /// The inputs, at the time of the request, of what the job under way has no result of yet, and whether each is only looked up.
@@ -293,7 +295,7 @@ impl State {
         let evaluated = subjects.iter().map(|subject| (subject, false));
         let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
         self.evaluations.requested = requested.filter_map(with_key).collect();
-        self.evaluations.error = None;
+        (self.evaluations.error, self.evaluations.failed) = (None, None);
         let older = self.evaluations.running.replace((job, subjects.is_empty())).map(|(older, _)| older);
         let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
         self.send_instead(older, Request::Compute(job, Compute::Evaluate(request)))
@@ -314,6 +316,10 @@ impl State {
             if let Err(error) = &result {
                 let name = self.library.probe_name(subject.probe);
                 self.record(Severity::Error, format!("Evaluating {name}: {error}"));
+                if subject.change.is_none() {
+                    let first = || (0, format!("{name}: {}", error.one_line()));
+                    self.evaluations.failed.get_or_insert_with(first).0 += 1;
+                }
             }
             self.keep_evaluation(key, result);
         }
@@ -351,6 +357,16 @@ impl State {
             self.evaluations.error = error.cloned();
             let unanswered = std::mem::take(&mut self.evaluations.requested);
             self.evaluations.abandoned.extend(unanswered.into_iter().map(|(key, _)| key));
+            // Tables of all probes leave them out.
+            if let Some((count, first)) = self.evaluations.failed.take() {
+                let text = match count {
+                    1 => format!("Could not be evaluated: {first}"),
+                    _ => format!(
+                        "{count} probes could not be evaluated; the first: {first}\nJobs and log lists all of them"
+                    ),
+                };
+                self.note(Severity::Warning, text);
+            }
         }
     }
 
