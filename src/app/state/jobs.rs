@@ -181,7 +181,9 @@ impl State {
     /// Shows a note alone; returns its id.
     fn toast(&mut self, severity: Severity, text: String) -> u64 {
         if self.toasts.len() >= MAX_TOASTS {
-            self.toasts.remove(0);
+            // Errors stay until they are dismissed.
+            let passing = self.toasts.iter().position(|shown| shown.severity != Severity::Error);
+            self.toasts.remove(passing.unwrap_or(0));
         }
         let id = self.fresh();
         self.toasts.push(Toast { id, severity, text, file: None });
@@ -274,5 +276,19 @@ impl State {
             Event::Warning { text, .. } => self.note(Severity::Warning, text.clone()),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_stays_however_many_notes_follow() {
+        let mut state = State::default();
+        state.note(Severity::Error, "not saved");
+        (0..9).for_each(|at| state.note(Severity::Info, format!("note {at}")));
+        let texts: Vec<&str> = state.toasts.iter().map(|toast| toast.text.as_str()).collect();
+        assert_eq!(texts, ["not saved", "note 5", "note 6", "note 7", "note 8"]);
     }
 }
