@@ -331,6 +331,11 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
     pane.deliver(Event::Failed(job, UserError::new("/runs/typed: cannot be written")));
     assert_eq!(pane.0.state().training.form.out, Some("/runs/typed".into()));
     assert!(pane.0.has("/runs/typed: cannot be written"));
+    // Nor when it is stopped before, as while tokens are extracted.
+    pane.0.click("Try again");
+    let job = pane.start();
+    pane.deliver(Event::Cancelled(job));
+    assert_eq!(pane.0.state().training.form.out, Some("/runs/typed".into()));
 }
 
 #[test]

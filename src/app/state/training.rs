@@ -210,6 +210,7 @@ impl State {
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
         let detached = matches!(request, Fetch::Detached(_));
         self.training.active = Some(ActiveRun { job, folder, detached, pausing, paused, rate, left });
+        self.training.typed_out = None;
         vec![Request::Fetch(job, request)]
     }
 
@@ -335,11 +336,13 @@ impl State {
         match (run, error) {
             (Some(run), Some(error)) => run.phase = Phase::Failed(error.clone()),
             (Some(run), None) if run.phase == Phase::Running => run.phase = Phase::Stopped,
-            (Some(_) | None, None) => {}
-            (None, Some(error)) => {
-                // It failed before it began: the error is shown as that of the current form, to be corrected.
+            (Some(_), None) => {}
+            (None, error) => {
+                // It has not begun: the form is as it was, with an error as its own, to be corrected.
                 training.form.out = training.form.out.take().or_else(|| training.typed_out.take());
-                training.preflights.keep(PlannedForm(training.form.clone()), Err(error.clone()));
+                if let Some(error) = error {
+                    training.preflights.keep(PlannedForm(training.form.clone()), Err(error.clone()));
+                }
             }
         }
     }
