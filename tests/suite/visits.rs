@@ -96,6 +96,22 @@ fn a_click_on_a_probe_shows_it_and_its_own_button_compares_it() {
 }
 
 #[test]
+fn the_menu_of_a_probe_compares_and_closes_it() {
+    let mut window = with_more(&["softsort"]);
+    let choose = |window: &mut Window, entry: &str| {
+        window.click_at(window.row("softsort").center(), egui::PointerButton::Secondary);
+        window.click(entry);
+        window.answer();
+        window.state().compared().count()
+    };
+    assert_eq!(choose(&mut window, "Add to Compare"), 3);
+    assert_eq!(choose(&mut window, "Remove from Compare"), 2);
+    assert_eq!(choose(&mut window, "Compare this probe alone"), 1);
+    choose(&mut window, "Close probe");
+    assert_eq!(window.state().library.probes.len(), 2);
+}
+
+#[test]
 fn the_names_of_compared_columns_stay_above_them() {
     let mut window = with_more(&["softsort"]);
     window.click("Compare");

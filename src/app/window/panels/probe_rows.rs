@@ -10,6 +10,7 @@ use crate::app::jobs::info::{Compatibility, ProbeInfo};
 use crate::app::state::Status;
 use crate::app::state::command::CTRL;
 use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::context_menu;
 use crate::model::explain::intervention::Intervention;
 
 #[derive(Default)]
@@ -80,6 +81,19 @@ impl ProbeRows {
         } else if done.response.clicked() {
             self.clicked(ui, cx, *id);
         }
+        context_menu(&done.response, |ui| {
+            let own = || vec![*id];
+            let compare = match compared {
+                true => ("Remove from Compare", Command::Uncompare(own())),
+                false => ("Add to Compare", Command::Compare(own())),
+            };
+            let only = ("Compare this probe alone", Command::CompareOnly(own()));
+            for (text, command) in [compare, only, ("Close probe", Command::CloseProbes(own()))] {
+                if ui.button(text).clicked() {
+                    cx.send(command);
+                }
+            }
+        });
         done.response.on_hover_ui(|ui| {
             ui.strong(&name);
             match &probe.status {
