@@ -1085,6 +1085,20 @@ fn an_evaluation_that_waits_begins_also_where_the_last_opening_fails() {
 }
 
 #[test]
+fn an_evaluation_that_waits_says_so_until_all_jobs_are_cancelled() {
+    let (mut window, _) = with_part();
+    window.show("confusion");
+    window.take_requests();
+    window.dispatch(Command::OpenProbes(vec!["later.safetensors".into()]));
+    let job = window.take_requests()[0].job().expect("a job");
+    window.dispatch(Command::Evaluate { all: false });
+    assert!(window.has("The evaluation begins once everything is open"));
+    window.dispatch(Command::CancelAll);
+    window.deliver([Event::Cancelled(job)]);
+    assert!(window.has("Not evaluated yet") && window.state().evaluations.job().is_none());
+}
+
+#[test]
 fn probes_of_one_name_are_told_apart_in_the_table() {
     let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::OpenProbes(vec!["other/gap.safetensors".into()]));

@@ -73,6 +73,11 @@ impl Evaluations {
         self.running.filter(|(_, is_lookup)| !is_lookup).map(|(job, _)| job)
     }
 
+    /// Whether an evaluation was asked for that begins once everything is open.
+    pub fn is_deferred(&self) -> bool {
+        self.deferred.is_some()
+    }
+
     /// Forgets the evaluations on a dataset, also those that are not done yet.
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|(key, _)| key.dataset != dataset);

@@ -171,6 +171,13 @@ impl State {
         Some(Request::Cancel(id))
     }
 
+    /// Cancels all jobs, and an evaluation that waits for some.
+    pub(super) fn cancel_all(&mut self) -> Vec<Request> {
+        self.evaluations.deferred = None;
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
+    }
+
     /// Shows a note and adds it to the log.
     pub fn note(&mut self, severity: Severity, text: impl Into<String>) {
         let text = text.into();

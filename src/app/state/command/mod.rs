@@ -322,10 +322,7 @@ impl State {
             }
             Command::Retry => self.retry(),
             Command::Cancel(job) => self.cancel(job).into_iter().collect(),
-            Command::CancelAll => {
-                let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
-                jobs.into_iter().filter_map(|job| self.cancel(job)).collect()
-            }
+            Command::CancelAll => self.cancel_all(),
             Command::Dismiss(id) => {
                 self.jobs.retain(|other, job| *other != id || job.error.is_none());
                 Vec::new()

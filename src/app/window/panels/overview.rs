@@ -212,6 +212,10 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         cx.busy(ui, if looks_up { "Looking for evaluations…" } else { "Evaluating…" }, Some(job));
         return None;
     }
+    if state.evaluations.is_deferred() {
+        cx.busy(ui, "The evaluation begins once everything is open", None);
+        return None;
+    }
     match state.evaluation_error(cx.focus) {
         Some(error) => cx.failed(ui, error),
         None if state.columns.is_empty() => cx.hint(ui),
