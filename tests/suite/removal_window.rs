@@ -185,6 +185,9 @@ fn the_removal_pane_subtracts_the_curves_of_the_pinned_column() {
     assert!(window.state().views.difference);
     assert!(window.has("The pinned column has no removal curves yet"));
     window.click("Remove its tokens too");
+    let (job, _) = removal_request(window.take_requests());
+    window.deliver([Event::Failed(job, UserError::new("The device was lost"))]);
+    window.click("Try again");
     answer(&mut window, small::other_removal());
     assert!(window.has("Removal curves: Difference (Δ) of gap from mean"), "it is drawn");
     window.click("Difference from pinned");

@@ -132,7 +132,11 @@ impl RemovalPane {
         }
         match cx.state.removal_of(pinned) {
             Some(Ok(other)) => return Ok(Some(other.clone())),
-            Some(Err(error)) => cx.failed(ui, error),
+            Some(Err(error)) => {
+                if placeholder::failed(ui, cx, error, Some("Try again")) {
+                    cx.send(Command::RemoveTokens(pinned, self.modes.clone()));
+                }
+            }
             None => {
                 let hint = "The pinned column has no removal curves yet";
                 if placeholder::invite(ui, hint, "Remove its tokens too") {
