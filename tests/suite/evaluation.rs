@@ -936,7 +936,11 @@ fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
     // There are no evaluations with null bands of another seed.
     let settings = ExplainSettings { seed: 1, ..ExplainSettings::default() };
     window.dispatch(Command::SetExplainSettings(settings));
-    assert!(window.has("No image matches the filter") && shown(&window) == [false; 4]);
+    assert!(window.has("right and wrong are not known") && shown(&window) == [false; 4]);
+    assert!(window.has("Right or wrong"), "the filter in effect can be changed");
+    window.click_first("Evaluate shown probes on the dataset");
+    assert!(window.state().evaluations.job().is_some());
+    assert!(window.has("No image matches the filter"), "one that is under way is not offered again");
 }
 
 #[test]

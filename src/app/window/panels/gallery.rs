@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::tile::{self, Sheet, Tile};
 use super::{ShownImages, gallery_filter};
 use crate::app::jobs::ImageId;
-use crate::app::state::{Overlay, Sort};
+use crate::app::state::{Outcome, Overlay, Sort};
 use crate::app::window::panels::prelude::*;
 
 /// Side of a thumbnail in a high library.
@@ -57,7 +57,13 @@ impl Gallery {
             gallery_filter::similar_to(ui, cx, image);
         }
         if shown.ids.is_empty() {
-            placeholder::empty(ui, "No image matches the filter");
+            // As through a hand-made order, which is evaluated only on request.
+            let unknown = cx.state.gallery_filter.outcome != Outcome::Any
+                && cx.focus.is_some_and(|column| cx.state.evaluation_of(column).is_none());
+            match unknown && Action::EvaluateShown.enabled(cx.state) {
+                true => cx.invite(ui, "Not evaluated: right and wrong are not known", Action::EvaluateShown),
+                false => placeholder::empty(ui, "No image matches the filter"),
+            }
         } else {
             self.grid(ui, cx, &Sheet { numbers: shown.similarities.is_some(), ..sheet });
         }

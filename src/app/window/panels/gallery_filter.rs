@@ -108,12 +108,12 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
     ui.horizontal(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         let whole = ui.available_width().min(MENU_WIDTH_PX);
-        let evaluated = cx.evaluation().is_some();
+        let outcomes = cx.evaluation().is_some() || filter.outcome != Outcome::Any;
         // The classes take what the outcomes leave; in a narrow list either has half of it.
         let fitted = font::widest(Outcome::ALL.map(Outcome::name), 13.5).ceil() + choice_frame(ui);
         let right = fitted.min((whole - 4.0) / 2.0);
-        classes(ui, &part.asked.classes, filter, if evaluated { whole - 4.0 - right } else { whole });
-        if evaluated {
+        classes(ui, &part.asked.classes, filter, if outcomes { whole - 4.0 - right } else { whole });
+        if outcomes {
             let list = choice(ui, "outcome", right, &mut filter.outcome, Outcome::ALL, |one| one.name());
             list.accessible_name("Right or wrong");
         }
