@@ -533,6 +533,8 @@ fn the_palette_finds_every_action() {
         ("evaluate all", "Evaluate all probes"),
         ("attribution", "Show pane Integrated gradients"),
         ("untrained scorers", "Show pane Diagnostics"),
+        ("disagree", "Show pane Gallery"),
+        ("deletion", "Show pane Removal curves"),
     ] {
         window.press(Modifiers::COMMAND, Key::K);
         window.type_text(typed);

@@ -16,7 +16,7 @@ use crate::viz::heading::{self, uncapitalised};
 pub const INFO: Info = Info {
     id: "removal",
     title: "Removal curves",
-    about: "How much is left of a class when the tokens that count most are taken away first, or put back first, against random orders",
+    about: "How much is left of a class when the tokens that count most are taken away first (deletion), or put back first (insertion), against random orders",
     tab: TabGroup::Evidence.tab(),
 };
 

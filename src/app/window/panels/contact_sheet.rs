@@ -21,7 +21,7 @@ impl Panel for ContactSheet {
         Info {
             id: "gallery",
             title: "Gallery",
-            about: "All images as a contact sheet, with evidence or weights over them; two probes side by side",
+            about: "All images as a contact sheet, with evidence or weights over them; two probes side by side, and where they disagree",
             tab: TabGroup::Page.tab(),
         }
     }
