@@ -51,9 +51,8 @@ fn steps() -> [Step; 5] {
         },
         Step {
             title: "A whole dataset",
-            text: "Evaluate probes on a dataset: accuracy, confusion, and the images on which two probes \
-                   disagree. Click in a figure to see its images. What you see can be exported from the File \
-                   menu.",
+            text: "Evaluate probes on a dataset: accuracy, confusion, and in the Gallery the images on which two \
+                   probes disagree. Click in a figure to see its images; the right mouse button exports it.",
             pane: Scatter.id(),
         },
     ]
