@@ -49,9 +49,11 @@ fn folders(path: &str) -> impl Iterator<Item = &str> {
     all.skip(usize::from(in_run))
 }
 
-/// The parts of a file name that are not empty, joined by hyphens.
+/// The parts of a file name that are not empty, joined by hyphens, as are the parts of a name such as `gap · birds`: LaTeX
+/// and shells take such a file without quotes.
 pub(super) fn joined(parts: &[&str]) -> String {
-    parts.iter().copied().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+    let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
+    parts.join("-").replace(" · ", "-")
 }
 
 /// What separates the folders of a path, which a trace may bring from a machine of another kind.
@@ -66,6 +68,14 @@ pub fn stem(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_name_has_hyphens_between_all_its_parts() {
+        assert_eq!(
+            joined(&["birds", "gap · run-2 · tiny", "", "confusion"]),
+            "birds-gap-run-2-tiny-confusion"
+        );
+    }
 
     #[test]
     fn what_a_picture_was_made_from_names_no_folder_of_a_machine() {
