@@ -365,6 +365,16 @@ fn tokens_are_taken_before_curves_are_drawn() {
 }
 
 #[test]
+fn a_training_that_is_stopped_while_tokens_are_extracted_says_so_at_once() {
+    let mut pane = Pane::filled();
+    let job = pane.start();
+    pane.deliver(Event::Progress(job, progress("Extracting tokens", [500, 12_500], Unit::Items, 5)));
+    assert!(!pane.0.has("Stopping…"));
+    pane.0.dispatch(Command::Cancel(job));
+    assert!(pane.0.has("Stopping…") && pane.0.has("Extracting tokens"));
+}
+
+#[test]
 fn the_plan_scrolls_to_its_button_when_that_has_the_keyboard_focus() {
     let mut pane = Pane::filled();
     pane.0.harness.set_size(eframe::egui::vec2(853.0, 480.0));

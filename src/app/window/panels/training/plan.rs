@@ -2,6 +2,7 @@
 
 use egui::Grid;
 
+use super::run::cancelling;
 use super::tasks;
 use crate::app::format::{self, count};
 use crate::app::jobs::tasks::TrainPlace;
@@ -22,10 +23,13 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 placeholder::empty(ui, "A training is running; the next one can start when it ends");
             }
             None => {
-                let job = active.job;
+                let (job, stopping) = (active.job, cancelling(cx, active));
                 cx.busy(ui, "Preparing the training", Some(job));
                 ui.vertical_centered(|ui| {
-                    if ui.button("Stop").on_hover_text("Tokens extracted so far are kept").clicked() {
+                    // The images under way are finished first.
+                    let stop = Button::new(if stopping { "Stopping…" } else { "Stop" });
+                    let stop = ui.add_enabled(!stopping, stop);
+                    if stop.on_hover_text("Tokens extracted so far are kept").clicked() {
                         cx.send(Command::Cancel(job));
                     }
                 });

@@ -90,7 +90,7 @@ fn status(
     }
 }
 
-fn cancelling(cx: &PanelContext<'_>, active: &ActiveRun) -> bool {
+pub(super) fn cancelling(cx: &PanelContext<'_>, active: &ActiveRun) -> bool {
     cx.state.jobs.get(&active.job).is_some_and(|job| job.cancelling)
 }
 
