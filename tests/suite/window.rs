@@ -378,6 +378,8 @@ fn what_was_used_lately_is_in_the_menu() {
     window.harness.state_mut().state.settings.recent.datasets.push_back("birds/table.csv".into());
     window.click("File");
     let used = window.harness.query_all_by_label_contains("Open recent").next().unwrap();
+    let quit = window.harness.query_all_by_label_contains("Quit").next().unwrap();
+    assert!(used.rect().bottom() < quit.rect().top(), "it is among what opens files");
     used.click();
     window.harness.run();
     window.click("birds/table.csv");

@@ -72,13 +72,13 @@ fn entries(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, menu
         panes(window, ui);
     }
     for action in Action::ALL.iter().filter(|action| action.menu() == menu) {
+        if *action == Action::OpenWorkspace {
+            recent(ui, cx);
+        }
         item(ui, cx, *action);
         if action.ends_group() {
             ui.separator();
         }
-    }
-    if menu == Menu::File {
-        recent(ui, cx);
     }
     widgets::follow_focus(ui);
 }
@@ -129,7 +129,6 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     if kinds.peek().is_none() {
         return;
     }
-    ui.separator();
     let mut wanted = None;
     ui.menu_button("Open recent", |ui| {
         for (place, kind) in kinds.enumerate() {
@@ -145,6 +144,7 @@ fn recent(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
         }
     });
+    ui.separator();
     cx.actions.extend(wanted);
 }
 
