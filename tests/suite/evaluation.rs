@@ -972,8 +972,9 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
 #[test]
 fn of_a_long_table_of_probes_only_those_in_sight_are_drawn() {
     let mut window = Window::ready();
-    let files = (0..300).map(|at| format!("p{at:03}.safetensors").into()).collect();
-    window.dispatch(Command::OpenProbes(files));
+    let files = (0..300).map(|at| format!("p{at:03}.safetensors").into());
+    let long = format!("{}.safetensors", "of-a-long-run-".repeat(12)).into();
+    window.dispatch(Command::OpenProbes(files.chain([long]).collect()));
     window.answer_with(|request| {
         let measured = |event| match event {
             Event::ProbeOpened { job, entry, info } => {
@@ -987,6 +988,8 @@ fn of_a_long_table_of_probes_only_those_in_sight_are_drawn() {
     let is_drawn = |at: &usize| window.harness.query_all_by_label(&format!("p{at:03}")).next().is_some();
     let drawn = (0..300).filter(is_drawn).count();
     assert!((10..100).contains(&drawn), "{drawn} of 300 are drawn");
+    let heading = window.harness.get_by_label("Accuracy as saved (%)").rect();
+    assert!(heading.right() < 820.0, "behind the long name: {heading:?}");
 }
 
 #[test]

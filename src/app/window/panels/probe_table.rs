@@ -14,7 +14,7 @@ use crate::app::state::{RevealTarget, State};
 use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::viz::draw::{Table, number};
+use crate::viz::draw::{Table, font, number};
 use crate::viz::figures::dataset::label;
 use crate::viz::{Info, TabGroup, export};
 
@@ -23,6 +23,9 @@ const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "r
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;
+/// Room that names of probes leave for the accuracies beside them, and the least that they are shown in.
+const ACCURACIES_PX: f32 = 230.0;
+const MIN_NAME_PX: f32 = 200.0;
 /// Index of the column of saved accuracies.
 const SAVED: usize = 0;
 /// The id of the panel.
@@ -73,6 +76,7 @@ impl Panel for ProbeTable {
             Some(at) => rows.sort_by(|a, b| table::compare(a.values[at], b.values[at], !self.rising)),
             None => rows.sort_by(|a, b| a.name.cmp(&b.name)),
         }
+        let names = (ui.available_width() - ACCURACIES_PX).max(MIN_NAME_PX);
         ui.spacing_mut().scroll = ScrollStyle::thin(); // always seen, as the pane is seldom as wide as the table
         ScrollArea::both().auto_shrink(false).show(ui, |ui| {
             ui.add_space(6.0);
@@ -89,7 +93,7 @@ impl Panel for ProbeTable {
                         let top = ui.cursor().top();
                         let place = ui.clip_rect().with_min_y(top).with_max_y(top + ROW_PX);
                         if keeps_size || in_reach(ui, place) {
-                            let name = row_ui(ui, cx, row, &shown);
+                            let name = row_ui(ui, cx, row, names, &shown);
                             table::menu(&name, || tsv(&rows));
                         } else {
                             ui.skip_ahead_auto_ids(1 + shown.len()); // of the widgets of a row
@@ -149,12 +153,17 @@ fn shown(rows: &[Row]) -> Vec<usize> {
     (0..names().count()).filter(known).collect()
 }
 
-/// Draws a row; its name, to click.
-fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, shown: &[usize]) -> Response {
+/// Draws a row; its name, to click, at most `room` wide.
+fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, room: f32, shown: &[usize]) -> Response {
     let column = cx.state.columns.iter().find(|(_, c)| (c.probe, &c.change) == (row.probe, &row.change));
     let column = column.map(|(id, _)| *id);
     let chosen = column.is_some() && cx.focus == column;
-    let name = ui.selectable_label(chosen, &row.name);
+    let text = font::fit_middle(&row.name, 13.5, room);
+    let is_cut = text != row.name;
+    let mut name = ui.selectable_label(chosen, text).accessible_name(&row.name);
+    if is_cut {
+        name = name.on_hover_text(&row.name);
+    }
     if name.clicked() {
         match column {
             Some(column) => cx.send(Command::Focus(column)),
