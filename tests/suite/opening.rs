@@ -589,7 +589,7 @@ fn what_did_not_open_is_said_and_not_remembered() {
     // Several failures in a row are one note, which counts them.
     assert_eq!(state.toasts.len(), 1, "{:?}", state.toasts);
     assert!(
-        state.toasts[0].text.starts_with("5 could not be opened; the first: "),
+        state.toasts[0].text.starts_with("5 could not be opened; the last: "),
         "{}",
         state.toasts[0].text
     );

@@ -98,8 +98,6 @@ pub struct Toast {
 pub(super) struct Failure {
     toast: u64,
     count: usize,
-    /// The error of the first.
-    first: String,
 }
 
 /// An entry of the log.
@@ -197,20 +195,21 @@ impl State {
         id
     }
 
-    /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown.
+    /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown,
+    /// which tells the last: the others may be of what was opened before.
     fn note_failure(&mut self, error: &UserError) {
         let reason = error.one_line();
-        if let Some(Failure { toast, count, first }) = &mut self.failure
+        if let Some(Failure { toast, count }) = &mut self.failure
             && let Some(toast) = self.toasts.iter_mut().find(|shown| shown.id == *toast)
         {
             *count += 1;
             toast.text =
-                format!("{count} could not be opened; the first: {first}\nJobs and log lists all of them");
+                format!("{count} could not be opened; the last: {reason}\nJobs and log lists all of them");
             return;
         }
         let remedy = error.remedy.as_deref().unwrap_or("Choose another one, or see Jobs and log");
         let toast = self.toast(Severity::Error, format!("Could not be opened: {reason}\n{remedy}"));
-        self.failure = Some(Failure { toast, count: 1, first: reason });
+        self.failure = Some(Failure { toast, count: 1 });
     }
 
     /// Removes the note about what could not be opened once nothing of it is left: it was closed, or is opened again.
