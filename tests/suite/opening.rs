@@ -292,6 +292,23 @@ fn a_run_says_how_many_of_its_probes_opened() {
 }
 
 #[test]
+fn a_run_that_fits_no_open_backbone_says_so() {
+    let mut state = story();
+    let job = state.dispatch(Command::OpenRun("runs/wide".into()))[0].job().expect("a job");
+    let paths = vec![PathBuf::from("runs/wide/gap-80-best.safetensors")];
+    for request in state.apply(Event::ProbesListed { job, paths, sources: Vec::new() }) {
+        let Request::Compute(job, Compute::OpenProbe { entry, path }) = request else { continue };
+        state.apply(Event::ProbeOpened { job, entry, info: ProbeInfo { width: 48, ..named(&path) } });
+    }
+    let note = state.toasts.last().expect("a note");
+    assert!(
+        note.text.starts_with("1 probe opened; none fits. gap-80-best: Reads tokens of 48"),
+        "{}",
+        note.text
+    );
+}
+
+#[test]
 fn a_run_opens_with_the_backbone_and_the_dataset_it_was_trained_on() {
     let mut state = State::new(Settings::default());
     wants!(state, Command::OpenRun("runs/one".into()));

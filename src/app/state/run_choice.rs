@@ -55,7 +55,17 @@ impl State {
                 || self.library.token_mismatch(*id).is_some()
         };
         let best = best_of_each_head(own.iter().filter(|id| fits(id)).filter_map(ready));
-        let Some(&first) = best.first() else { return Vec::new() };
+        let Some(&first) = best.first() else {
+            let why = own.iter().find_map(|id| match self.library.fit(*id)? {
+                Compatibility::DoesNot(why) => Some(format!("{}: {why}", self.library.probe_name(*id))),
+                _ => None,
+            });
+            if let Some(why) = why.filter(|_| by_user) {
+                let probes = counted(opened, "probe", "probes");
+                self.note(Severity::Warning, format!("{probes} opened; none fits. {why}"));
+            }
+            return Vec::new();
+        };
         let left = MAX_AUTO_COLUMNS.saturating_sub(self.compared().count());
         for &probe in best.iter().take(left) {
             if !self.is_compared(probe) {
