@@ -537,6 +537,8 @@ fn the_palette_finds_every_action() {
         ("untrained scorers", "Show pane Diagnostics"),
         ("disagree", "Show pane Gallery"),
         ("deletion", "Show pane Removal curves"),
+        ("heatmap", "Show pane Integrated gradients"),
+        ("slurm", "Train probes…"),
     ] {
         window.press(Modifiers::COMMAND, Key::K);
         window.type_text(typed);

@@ -150,7 +150,7 @@ actions! {
         .key(plain("F11")).also("presentation projector maximise"),
     Theme: View.gives("Change theme", "System, light, dark", next_theme).key(ctrl("T")),
     ShowTraining: Train.asks("Train probes…", "The pane to set up and follow training runs",
-        Prompt::Training).also("fit learn").line_below(),
+        Prompt::Training).also("fit learn slurm cluster").line_below(),
     ChooseDataset: Train.asks("Choose dataset…", "Labelled images for the next training run",
         FilePrompt::TrainingData).key(ctrl_shift("T")).line_below(),
     StartTraining: Train.gives("Start training", "As planned in the Training pane",

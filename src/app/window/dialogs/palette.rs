@@ -139,7 +139,7 @@ fn lines(state: &State, panels: &[Box<dyn Panel>], text: &str, known: &mut Found
     let panes = panels.iter().filter(|panel| panel.place() != PanelPlace::Left);
     let panes = panes.map(|panel| {
         let attributes = find(panel.id()).is_some_and(|figure| figure.attribution().is_some());
-        let words = if attributes { "attribution saliency" } else { "" };
+        let words = if attributes { "attribution saliency heatmap" } else { "" };
         let title = format!("Show pane {}", panel.title());
         Line { words, ..line(title, panel.about().to_owned(), UiAction::Show(panel.id())) }
     });
