@@ -21,7 +21,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, editing: &mut Option<TaskForm>
     let mut place = cx.state.train_place();
     let mut form = editing.take().unwrap_or_else(|| known.slurm.clone());
     Grid::new("place").num_columns(2).spacing([12.0, 8.0]).min_col_width(92.0).show(ui, |ui| {
-        let label = ui.label("Where").id;
+        let slurm = "On Slurm too, once a training is planned where sbatch is on the PATH";
+        let label = ui.label("Where").on_hover_text(slurm).id;
         let list = combo(ui, "place", COMBO_PX, name(cx.state, place), |ui| {
             for other in cx.state.train_places() {
                 let about = about(other);
