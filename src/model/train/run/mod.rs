@@ -53,6 +53,8 @@ pub const FORMAT: u64 = 1;
 const UNREADABLE: &str = "state/unreadable.json";
 /// Largest JSON file of a run, in bytes: predictions for a hundred million images.
 const MAX_JSON_BYTES: u64 = 1 << 30;
+/// Most trainings of a run, of every head with every seed: each has files of its own, which readers look for one by one.
+const MAX_TRAININGS: usize = 1_000_000;
 
 /// A head with settings, under a unique name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +170,17 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Whether every training can have files in the run's folder; the error says why not.
+    fn check(&self) -> Result<(), String> {
+        let mut names = IndexSet::new();
+        for Variant { name, .. } in &self.heads {
+            if name.contains(['/', '\\']) || !names.insert(name) {
+                return Err(format!("`{name}` cannot name a head: names have no slash and differ"));
+            }
+        }
+        check_trainings(self.heads.len(), self.seeds.len())
+    }
+
     /// The key of the tokens that a variant reads.
     pub fn tokens_of(&self, variant: &Variant) -> token_cache::TokenKey {
         let mut tokens = self.tokens.clone();
@@ -239,6 +252,7 @@ impl Run {
             return Err(RunError::Format { path, found });
         }
         let mut manifest: Manifest = serde_json::from_slice(&bytes).map_err(RunError::damaged(&path))?;
+        manifest.check().map_err(RunError::damaged(&path))?;
         // Earlier versions recorded a setting of `--config` for every head.
         for Variant { head, config, .. } in &mut manifest.heads {
             if let Some(kind) = head::find(head) {
@@ -302,24 +316,6 @@ impl Run {
         self.folder.join(format!("probes/{head}-s{seed}-{}.safetensors", which.name()))
     }
 
-    /// The outcomes of trainings that have finished or were stopped, by seed, then by head, in the manifest's order.
-    pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
-        let Manifest { seeds, heads, .. } = &self.manifest;
-        let pairs = seeds.iter().flat_map(|seed| heads.iter().map(move |head| (seed, head)));
-        let finished = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
-        finished.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
-    }
-
-    /// The outcome of a variant with a seed.
-    pub fn outcome(&self, head: &str, seed: u64) -> Result<Outcome, RunError> {
-        read_json(&self.outcome_path(head, seed))
-    }
-
-    /// Writes an outcome's file in `answers/`.
-    pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
-        write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
-    }
-
     /// Writes the tables of these outcomes.
     pub fn write_tables(&self, outcomes: &[Outcome]) -> Result<(), RunError> {
         Self::tables(outcomes).iter().try_for_each(|(name, bytes)| write(&self.folder.join(name), bytes))
@@ -366,9 +362,13 @@ impl Run {
     fn manifest_path(&self) -> PathBuf {
         self.folder.join("run.json")
     }
+}
 
-    fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
-        self.folder.join(format!("answers/{head}-s{seed}.json"))
+/// An error if a run of so many heads and seeds would have more than [`MAX_TRAININGS`].
+pub fn check_trainings(heads: usize, seeds: usize) -> Result<(), String> {
+    match heads.saturating_mul(seeds) {
+        0..=MAX_TRAININGS => Ok(()),
+        found => Err(format!("it has {found} trainings, expected at most {MAX_TRAININGS}")),
     }
 }
 

@@ -1,7 +1,10 @@
 //! The outcome of one training of one head, `answers/<head>-s<seed>.json`, and the test images it was measured on.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
+use super::{Manifest, Run, RunError, read_json, write_json};
 use crate::model::train::{Epoch, HeadProgress, HeadTrainer};
 
 /// The test images.
@@ -80,6 +83,38 @@ impl Outcome {
     }
 }
 
+impl Run {
+    /// The outcomes of trainings that have finished or were stopped, by seed, then by head, in the manifest's order.
+    pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
+        let Manifest { seeds, heads, .. } = &self.manifest;
+        let pairs = seeds.iter().flat_map(|seed| heads.iter().map(move |head| (seed, head)));
+        let finished = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
+        finished.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
+    }
+
+    /// The outcome of a variant with a seed.
+    pub fn outcome(&self, head: &str, seed: u64) -> Result<Outcome, RunError> {
+        let path = self.outcome_path(head, seed);
+        let outcome: Outcome = read_json(&path)?;
+        // What it names leads to a probe, which `push` uploads.
+        if (outcome.head.as_str(), outcome.seed) != (head, seed) {
+            let found = format!("it is of `{}` with seed {}", outcome.head, outcome.seed);
+            return Err(RunError::Damaged { path, found });
+        }
+        Ok(outcome)
+    }
+
+    /// Writes an outcome's file in `answers/`.
+    pub fn write_outcome(&self, outcome: &Outcome) -> Result<(), RunError> {
+        write_json(&self.outcome_path(&outcome.head, outcome.seed), outcome)
+    }
+
+    /// The path of an outcome's file.
+    pub(super) fn outcome_path(&self, head: &str, seed: u64) -> PathBuf {
+        self.folder.join(format!("answers/{head}-s{seed}.json"))
+    }
+}
+
 /// Rounds an epoch's metrics to nine decimals: a JSON reader may lose the last bit of a number of seventeen
 /// digits, and a file that is read and written again should stay the same.
 fn rounded(epoch: &Epoch) -> Epoch {
@@ -96,5 +131,53 @@ listed! {
         Best: "best";
         /// After the last epoch.
         Last: "last";
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::model::io::atomic_file;
+
+    /// A copy of `run.json` and one outcome of a frozen run, the field `at` (a JSON pointer) of `file` changed.
+    fn changed(file: &str, at: &str, to: Value) -> String {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let folder = tempfile::tempdir().unwrap();
+        atomic_file::make_folder(&folder.path().join("answers")).unwrap();
+        for name in ["run.json", "answers/gap-s0.json"] {
+            let mut content: Value =
+                serde_json::from_slice(&std::fs::read(from.join(name)).unwrap()).unwrap();
+            if name == file {
+                *content.pointer_mut(at).unwrap() = to.clone();
+            }
+            atomic_file::write(&folder.path().join(name), content.to_string().as_bytes()).unwrap();
+        }
+        let read = Run::open(folder.path()).and_then(|run| run.outcomes());
+        read.map_or_else(|error| error.to_string(), |outcomes| outcomes[0].head.clone())
+    }
+
+    #[test]
+    fn no_name_in_a_run_leads_to_a_file_of_another() {
+        assert_eq!(changed("run.json", "/device", json!("cpu")), "gap");
+        for name in ["../gap", "/gap", "a\\gap", "cls"] {
+            let refused = changed("run.json", "/heads/0/name", json!(name));
+            assert!(refused.contains("run.json: `") && refused.contains("cannot name a head"), "{refused}");
+        }
+        let outcome = "answers/gap-s0.json";
+        for (at, to) in [("/head", json!("../../secret/gap")), ("/head", json!("cls")), ("/seed", json!(1))] {
+            let refused = changed(outcome, at, to);
+            assert!(refused.contains("gap-s0.json: it is of `"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn more_trainings_than_can_be_looked_for_are_refused() {
+        let seeds: Vec<u64> = (0..1_000_000).collect();
+        let refused = changed("run.json", "/seeds", json!(seeds));
+        assert!(refused.contains("trainings, expected at most 1000000"), "{refused}");
     }
 }
