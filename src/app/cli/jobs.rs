@@ -290,7 +290,7 @@ fn has_held_back(plan: &Plan, tasks: &[(Task, State)]) -> bool {
     plan.place == SubmitTarget::Slurm
         && !plan.is_cancelled()
         && !tasks.iter().any(|(_, state)| failed(state))
-        && tasks.iter().any(|(task, _)| plan.array(*task).is_none())
+        && plan.arrays().len() < tasks.len()
 }
 
 /// Whether a command of Slurm failed, which may succeed later.

@@ -1,5 +1,6 @@
 //! The plan: all stages and tasks as plain data, in a file that submitting, showing and retrying share.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -232,9 +233,12 @@ impl Plan {
         (0..self.stages.len()).flat_map(tasks_of).collect()
     }
 
-    /// The array that a task was last submitted with.
-    pub fn array(&self, task: Task) -> Option<&Array> {
-        self.submitted.iter().rfind(|array| array.stage == task.stage && array.tasks.contains(&task.index))
+    /// The array that each task was last submitted with; those that never were have none.
+    pub fn arrays(&self) -> HashMap<Task, &Array> {
+        let tasks = self.submitted.iter().flat_map(|array| {
+            array.tasks.iter().map(move |&index| (Task { stage: array.stage, index }, array))
+        });
+        tasks.collect()
     }
 
     /// A task's number in the array it was submitted with, from 1; `None` if its stage is a single task.
@@ -242,11 +246,10 @@ impl Plan {
         self.stages[task.stage].parts.map(|_| task.index + 1 - array.before)
     }
 
-    /// Slurm's id of a task that was submitted: `12_3`, the third of an array, or `12`.
-    pub fn slurm_id(&self, task: Task) -> Option<String> {
-        let array = self.array(task)?;
+    /// Slurm's id of a task that was submitted with `array`: `12_3`, the third of an array, or `12`.
+    pub fn slurm_id(&self, array: &Array, task: Task) -> String {
         let number = self.number_in(array, task).map_or_else(String::new, |number| format!("_{number}"));
-        Some(format!("{}{number}", array.id))
+        format!("{}{number}", array.id)
     }
 
     /// A task's name: the id of its stage, and its number from 1 if the stage is cut.

@@ -186,8 +186,9 @@ pub fn submit_rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<
         return Ok(()); // of what another process has submitted since, `states` does not know
     }
     check_named(plan)?;
-    let unsubmitted = states.iter().filter(|(task, _)| plan.array(*task).is_none());
-    let wanted: Vec<Task> = unsubmitted.map(|(task, _)| *task).collect();
+    let submitted = plan.arrays();
+    let wanted = states.iter().map(|(task, _)| *task).filter(|task| !submitted.contains_key(task));
+    let wanted: Vec<Task> = wanted.collect();
     submit_tasks(plan, &wanted, &active_tasks(states))
 }
 
@@ -245,6 +246,9 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
         }
         return local::start(plan);
     }
+    let arrays = plan.arrays();
+    let id = |task: &Task| Some((task.stage, plan.slurm_id(arrays.get(task)?, *task)));
+    let active: Vec<(usize, String)> = active.iter().filter_map(id).collect();
     let all = plan.tasks().len();
     let mut submitted = all - wanted.len();
     let mut chains: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
@@ -286,9 +290,7 @@ fn submit_tasks(plan: &mut Plan, wanted: &[Task], active: &[Task]) -> anyhow::Re
                 }
             }
         }
-        for task in active.iter().filter(|task| task.stage == stage) {
-            ids.extend(plan.slurm_id(*task));
-        }
+        ids.extend(active.iter().filter(|(of, _)| *of == stage).map(|(_, id)| id.clone()));
         chains.insert(chain, ids);
     }
     Ok(())
