@@ -2,6 +2,7 @@
 //! program may be at the other end.
 
 use crate::app::jobs::Event;
+use crate::app::jobs::train_event::TrainEvent;
 use crate::app::user_error::UserError;
 use crate::model::backbone::config::PATCH_LIMIT;
 use crate::viz::draw::check::check_within;
@@ -28,6 +29,15 @@ pub(super) fn checked(mut event: Event) -> Event {
             let why = answer.as_ref().map_or(None, |removal| removal.check().err());
             why.into_iter().for_each(|why| *answer = Err(UserError::new(why)));
         }
+        Event::RunRead { snapshot, .. } => {
+            let why = snapshot.as_ref().map_or(None, |run| run.about.check().err());
+            why.into_iter().for_each(|why| *snapshot = Err(UserError::new(why)));
+        }
+        Event::Training { job, event: TrainEvent::Begun(run) } => {
+            if let Err(why) = run.about.check() {
+                return Event::Failed(*job, UserError::new(why));
+            }
+        }
         Event::Explained { seen, .. } => {
             for answer in seen {
                 let trace = answer.result.as_ref().ok();
@@ -51,6 +61,8 @@ mod tests {
 
     use super::*;
     use crate::app::jobs::evaluate::EvalSplit;
+    use crate::app::jobs::history::About;
+    use crate::app::jobs::history::disk::RunSnapshot;
     use crate::app::jobs::{ColumnId, DatasetId, ExplainResult, ImageId, JobId};
     use crate::model::data::{Dataset, Split};
     use crate::model::explain::evaluation::EvalSet;
@@ -124,6 +136,20 @@ mod tests {
         for (samples, class) in [(vec![0], vec![0]), (vec![], vec![0]), (vec![0], vec![])] {
             assert!(matches!(of(samples, class), Event::Failed(..)));
         }
+    }
+
+    #[test]
+    fn a_run_of_more_trainings_than_there_is_memory_for_is_refused() {
+        let of = |seeds: u64| {
+            let about =
+                About { heads: vec![String::new(); 2000], seeds: (0..seeds).collect(), ..About::default() };
+            let run = Arc::new(RunSnapshot { about, ..RunSnapshot::default() });
+            let read = Event::RunRead { job: None, folder: "run".into(), snapshot: Ok(run.clone()) };
+            let begun = Event::Training { job: JobId(1), event: TrainEvent::Begun(run) };
+            let is_read = matches!(checked(read), Event::RunRead { snapshot: Ok(_), .. });
+            [is_read, matches!(checked(begun), Event::Training { .. })]
+        };
+        assert_eq!([of(500), of(501)], [[true; 2], [false; 2]]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use indexmap::IndexSet;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Failure, metrics_of};
@@ -82,11 +83,8 @@ impl RunSnapshot {
             let folder = std::mem::take(&mut self.about.folder);
             self.about = About { folder, ..about };
         } else {
-            for head in about.heads {
-                if !self.about.heads.contains(&head) {
-                    self.about.heads.push(head);
-                }
-            }
+            let heads: IndexSet<String> = self.about.heads.drain(..).chain(about.heads).collect();
+            self.about.heads = heads.into_iter().collect();
             self.about.seeds.extend(about.seeds);
         }
         self.about.seeds.sort_unstable();
@@ -109,6 +107,7 @@ pub fn read(folder: &Path) -> Result<RunSnapshot, RunError> {
         .collect();
     let mut whole = RunSnapshot::waiting(folder);
     parts.into_iter().for_each(|part| whole.join(part));
+    whole.about.check().map_err(RunError::damaged(&plan_file(folder)))?;
     Ok(whole)
 }
 

@@ -16,7 +16,7 @@ pub use self::curve::{Band, Curve, Measure, smooth};
 use self::disk::RunSnapshot;
 pub use self::score::Score;
 use crate::model::train::Epoch;
-use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses};
+use crate::model::train::run::{Manifest, Metric, Outcome, Run, StepLosses, check_trainings};
 
 /// The part of a run's manifest that is shown to the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,11 @@ impl About {
             train: dataset.train,
             test: dataset.test,
         }
+    }
+
+    /// An error if it has more trainings than a run may.
+    pub fn check(&self) -> Result<(), String> {
+        check_trainings(self.heads.len(), self.seeds.len())
     }
 
     /// The run's name, which is its folder's.
