@@ -4,7 +4,7 @@ use crate::app::format::shell_word;
 use crate::app::jobs::train::TrainSettings;
 use crate::app::report::{FORMATS, Source, TABLES};
 use crate::model::backbone::hub::{Upload, is_id};
-use crate::model::io::escape::shown;
+use crate::model::io::escape::{shown, shown_line};
 use crate::model::train::run::{ProbeCheckpoint, Variant};
 
 /// File name of the card's figure.
@@ -65,12 +65,12 @@ impl Card<'_> {
         text += &format!(
             "Tokens: layer {}, {}{size}, a grid of {} x {}; SHA-256 of the backbone's weights {}. Trained by {} on {}.\n\n\
              ![Loss and accuracy by epoch]({FIGURE})\n\n",
-            manifest.layers().join(", "),
+            escaped(&manifest.layers().join(", ")),
             format!("{:?}", tokens.precision).to_lowercase(),
             manifest.grid.rows,
             manifest.grid.cols,
-            tokens.weights,
-            manifest.program,
+            escaped(&tokens.weights),
+            escaped(&manifest.program),
             escaped(&manifest.device),
         );
         text += &format!("## Use\n\n```sh\n{}```\n\n", self.commands());
@@ -106,10 +106,10 @@ impl Card<'_> {
         let backbone = shell_word(&manifest.backbone.id);
         let probe = shell_word(&format!("hf:{}/{}", self.id, self.probes[0].path));
         let dataset = shell_word(&manifest.dataset.name);
-        let mut text = format!(
-            "ssmprobe inspect --backbone {backbone} --probe {probe} --image photo.jpg --out seen\n\
-             ssmprobe eval --backbone {backbone} --probe {probe} --data {dataset}\n"
-        );
+        let mut commands = vec![
+            format!("ssmprobe inspect --backbone {backbone} --probe {probe} --image photo.jpg --out seen"),
+            format!("ssmprobe eval --backbone {backbone} --probe {probe} --data {dataset}"),
+        ];
         let plain = manifest.heads.iter().all(|variant| variant.name == variant.head);
         if let Some(settings) = TrainSettings::of_run(&self.source.run).ok().filter(|_| plain) {
             let heads: Vec<String> = manifest.heads.iter().map(|variant| variant.name.clone()).collect();
@@ -130,9 +130,10 @@ impl Card<'_> {
                 None => word.clone(),
             };
             let words: Vec<String> = settings.words().iter().map(word).collect();
-            text += &format!("ssmprobe train {} --out run\n", words.join(" "));
+            commands.push(format!("ssmprobe train {} --out run", words.join(" ")));
         }
-        text
+        // A line break in a name could end the block that they stand in.
+        commands.iter().map(|command| shown_line(command).into_owned() + "\n").collect()
     }
 }
 
@@ -140,4 +141,39 @@ impl Card<'_> {
 fn escaped(text: &str) -> String {
     let text = shown(&text.replace(['\n', '\r'], " ")).into_owned();
     text.chars().map(|c| if "\\`*_[]<>#|!".contains(c) { format!("\\{c}") } else { c.to_string() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn no_name_in_a_run_becomes_markup_or_ends_the_block_of_commands() {
+        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let mut source = Source::open(&frozen).unwrap();
+        let manifest = &mut source.run.manifest;
+        for field in [
+            &mut manifest.program,
+            &mut manifest.device,
+            &mut manifest.tokens.weights,
+            &mut manifest.backbone.id,
+            &mut manifest.dataset.name,
+        ] {
+            *field = "a\n```\n![x](http://x)".to_owned();
+        }
+        let card = Card {
+            source: &source,
+            id: "me/birds",
+            licence: "mit",
+            which: ProbeCheckpoint::Best,
+            probes: &[Upload { path: "gap-s0-best.safetensors".into(), bytes: Vec::new() }],
+            notes: None,
+        };
+        let text = card.text();
+        let (before, commands) = text.split_once("## Use").unwrap();
+        assert!(!before.contains("[x](") && !before.contains("\n```"), "{before}");
+        assert!(commands.matches("\n```").count() == 2 && commands.contains("ssmprobe train "), "{commands}");
+    }
 }
