@@ -115,7 +115,13 @@ fn parse(bytes: &[u8]) -> Result<Checkpoint, String> {
         let name = entry.name.clone();
         Ok((name, saved(&tensors, entry)?))
     });
-    let trainers = trainers.collect::<Result<_, String>>()?;
+    let trainers = trainers.collect::<Result<Vec<(String, Saved)>, String>>()?;
+    // The next step allocates memory for the losses of all epochs before it. In the last one all heads may have failed.
+    let at = header.position.epoch;
+    let done = trainers.iter().map(|(_, saved)| saved.progress.history.len()).max().unwrap_or(0);
+    if at > done + 1 {
+        return Err(format!("it goes on after epoch {at}, and its heads have finished {done}"));
+    }
     Ok(Checkpoint { seeds_done: header.seeds_done, position: header.position, trainers })
 }
 
@@ -215,5 +221,8 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap(), checkpoint);
         assert_eq!(serialise(&parse(&bytes).unwrap()).unwrap(), bytes);
         assert!(parse(&bytes[..bytes.len() - 1]).is_err());
+        let ahead = Checkpoint { position: TrainCursor { epoch: 1 << 40, step: 3 }, ..checkpoint };
+        let refused = parse(&serialise(&ahead).unwrap()).unwrap_err();
+        assert_eq!(refused, "it goes on after epoch 1099511627776, and its heads have finished 1");
     }
 }
