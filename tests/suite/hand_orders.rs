@@ -17,7 +17,7 @@ use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, Sharing};
 use ssmprobe::model::stats::normal;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::trace::{Found, OrderContrast, OrderTest, Routing};
+use ssmprobe::model::trace::{Evidence, Found, OrderContrast, OrderTest, Routing};
 
 use crate::heads::{logits_of, untrained};
 use crate::run::{self, fixture};
@@ -247,8 +247,11 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
         let more = read("sinkhorn", Intervention::Last(N + 1), &tokens).expect_err("more than there are");
         assert!(more.to_string().ends_with("the image has 24 tokens; keep at most 24"), "{more}");
         let few = read("sinkhorn", Intervention::Last(5), &tokens).expect("a trace");
-        let evidence = few.evidence.position.as_ref().expect("exact");
-        assert!(evidence[..N - 5].iter().all(|x| *x == 0.0) && evidence[N - 5..].iter().all(|x| *x != 0.0));
+        let Evidence { position, proxy, proxy_raster, .. } = &few.evidence;
+        for values in [position, proxy, proxy_raster] {
+            let (dropped, kept) = values.as_ref().expect("a memory").split_at(N - 5);
+            assert!(dropped.iter().all(|x| *x == 0.0) && kept.iter().all(|x| *x != 0.0));
+        }
         for head in ["gap", "sinkhorn-gap", "sinkhorn-conv", "bi-gru"] {
             assert!(read(head, Intervention::Last(5), &tokens).is_err(), "{head}");
         }
