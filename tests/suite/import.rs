@@ -478,6 +478,13 @@ fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
         assert_eq!((preprocessor.crop, preprocessor.normalise.unwrap().0), (Some((16, 16)), mean));
     }
     let config = fs::read_to_string(at("config.json")).unwrap();
+    fs::write(at("config.json"), config.replace("bilinear", "lanczos")).unwrap();
+    open(None).unwrap().write(&at("lanczos")).unwrap();
+    let preprocessor = Preprocessor::open(at("lanczos")).unwrap();
+    assert_eq!(preprocessor.resize, Some((Size::Shortest(17), Filter::Lanczos)));
+    fs::write(at("config.json"), config.replace("bilinear", "random")).unwrap();
+    let error = open(None).map(|_| ()).unwrap_err();
+    assert_says(error, &["config.json: its interpolation is \"random\", expected nearest, lanczos,"]);
     fs::write(at("config.json"), config.replace("0.9,", r#"0.9, "crop_mode": "border","#)).unwrap();
     let error = open(None).map(|_| ()).unwrap_err();
     assert_says(error, &["config.json: its crop_mode is \"border\"", "not padded", "write center"]);

@@ -46,6 +46,10 @@ pub enum OriginalError {
         "{path}: its crop_mode is {found:?}, expected center or squash, as images are not padded here; to crop them instead, write center in that file"
     )]
     CropMode { path: PathBuf, found: String },
+    #[error(
+        "{path}: its interpolation is {found:?}, expected nearest, lanczos, bilinear, bicubic, box or hamming; write in that file the one that the model is evaluated with"
+    )]
+    Filter { path: PathBuf, found: String },
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("{path} cannot be written: {source}")]

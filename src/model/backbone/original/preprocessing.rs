@@ -8,6 +8,7 @@ use super::project::Scale;
 use super::shapes::Encoder;
 use super::{ImportOptions, OriginalError};
 use crate::model::backbone::config::Config;
+use crate::model::backbone::preprocess::Filter;
 
 /// The preprocessing of a model's evaluation, under timm's names.
 #[derive(Deserialize)]
@@ -43,13 +44,14 @@ impl PretrainedCfg {
         [height, width]
     }
 
-    /// The filter of its resizing, as Pillow's number, if it is a fixed one.
-    fn resample(&self) -> Option<u8> {
-        match self.interpolation.as_str() {
-            "bilinear" => Some(2),
-            "bicubic" => Some(3),
-            _ => None,
-        }
+    /// The filter of its resizing, if it is none of Pillow's: `random` draws one for every image of a training.
+    pub fn unknown_filter(&self) -> Option<&str> {
+        Some(&*self.interpolation).filter(|name| Filter::find(name).is_none())
+    }
+
+    /// The filter of its resizing, as Pillow's number.
+    fn resample(&self) -> Option<usize> {
+        Filter::ALL.iter().position(|filter| filter.name() == self.interpolation)
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Project {
     /// The normalisation of its images; `None`: it differs from model to model, and the `config.json` beside the weights may say it.
     pub scale: Option<Scale>,
     /// The filter of its evaluation's resizing, as Pillow's number: 2 (bilinear) or 3 (bicubic).
-    pub resample: u8,
+    pub resample: usize,
     /// Edge in pixels of the images it is evaluated on, if it differs from that of its trained positions.
     pub edge: Option<usize>,
 }

@@ -70,11 +70,14 @@ impl TimmConfig {
     /// The preprocessing of its images, if it is valid.
     ///
     /// # Errors
-    /// If its crop mode pads images, or is unknown.
+    /// If its crop mode pads images, or is unknown, or images are not resized by a known filter.
     pub fn preprocessing(&self) -> Result<Option<&PretrainedCfg>, OriginalError> {
-        match self.preprocessing.as_ref().and_then(PretrainedCfg::unknown_crop_mode) {
-            None => Ok(self.preprocessing.as_ref()),
-            Some(mode) => Err(OriginalError::CropMode { path: self.path.clone(), found: mode.to_owned() }),
+        let Some(own) = &self.preprocessing else { return Ok(None) };
+        let path = || self.path.clone();
+        match (own.unknown_crop_mode(), own.unknown_filter()) {
+            (None, None) => Ok(Some(own)),
+            (Some(mode), _) => Err(OriginalError::CropMode { path: path(), found: mode.to_owned() }),
+            (_, Some(name)) => Err(OriginalError::Filter { path: path(), found: name.to_owned() }),
         }
     }
 
