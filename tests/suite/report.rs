@@ -851,6 +851,19 @@ fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
     assert_eq!(chosen(), (Cell::text("0.1"), true));
 }
 
+/// The first ten of 20 images become of class 0, as are two of the others.
+#[test]
+fn the_note_on_a_run_says_how_many_test_images_are_of_the_largest_class_unless_all_have_as_many() {
+    let (folder, run) = birds(&["gap"], 1, |_, _| 10);
+    let note = || Source::open(folder.path()).unwrap().notes().remove(0);
+    assert!(note().contains("20 test images, 4 classes; "), "{}", note());
+    let mut truth = run.truth().unwrap();
+    truth.classes[..10].fill(0);
+    std::fs::write(folder.path().join("answers/truth.json"), serde_json::to_vec(&truth).unwrap()).unwrap();
+    let said = "20 test images, 4 classes (60.0 % of the test images are of the largest); ";
+    assert!(note().contains(said), "{}", note());
+}
+
 /// Whatever share of every class was asked for: one image of each is set aside at least.
 #[test]
 fn the_share_of_images_that_picked_the_best_epoch_is_told_and_not_rounded_to_a_whole_percentage() {

@@ -57,6 +57,8 @@ pub struct Source {
     pub outcomes: Vec<Outcome>,
     /// The test images and their true classes.
     pub truth: Truth,
+    /// The share of the test images that are of the most frequent class, if classes differ in their numbers of images.
+    majority: Option<f64>,
     /// The evaluations that `ssmprobe eval` wrote, if any.
     pub evaluations: Option<RunMetrics>,
     /// A note on each probe left out of `evaluations` because its file has changed since.
@@ -255,7 +257,8 @@ impl Source {
         let path = run.folder().canonicalize().unwrap_or_else(|_| run.folder().to_owned());
         let name = path.file_name().map_or("run".into(), |name| name.to_string_lossy().into_owned());
         let (reference, equivalence, absent, joined) = (None, None, Vec::new(), Vec::new());
-        let grids = OnceLock::new();
+        let (majority, grids) =
+            (majority(&truth.classes, run.manifest.dataset.classes.len()), OnceLock::new());
         Ok(Self {
             run,
             joined,
@@ -264,6 +267,7 @@ impl Source {
             equivalence,
             outcomes,
             truth,
+            majority,
             evaluations,
             stale,
             absent,
@@ -335,6 +339,16 @@ impl Source {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
         all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
     }
+}
+
+/// The share of the images of these classes, of `count`, that are of the most frequent one; `None` if all have as many.
+fn majority(classes: &[usize], count: usize) -> Option<f64> {
+    let mut images = vec![0; count];
+    for &class in classes.iter().filter(|class| **class < count) {
+        images[class] += 1;
+    }
+    let most: usize = images.into_iter().max()?;
+    (most * count > classes.len()).then(|| most as f64 / classes.len() as f64)
 }
 
 /// Note that explains the mark of [`marked_title`].

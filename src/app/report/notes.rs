@@ -22,9 +22,11 @@ impl Source {
         let training = protocol.describe(&format!("{what} {}", rates.join(", ")));
         let augmentation = if augment.is_none() { String::new() } else { format!(", augment {augment}") };
         let spread = if seeds > 1 { ", mean ± sample standard deviation" } else { "" };
+        // Accuracies are to be compared with always predicting that class.
+        let largest = |share: f64| format!(" ({:.1} % of the test images are of the largest)", 100.0 * share);
         let mut notes = vec![
             format!(
-                "{}, {} training and {} test {}, {} {}; {} of {training}, \
+                "{}, {} training and {} test {}, {} {}{}; {} of {training}, \
                  batch {batch}{augmentation}); {}{spread}",
                 self.setting(),
                 dataset.train,
@@ -32,6 +34,7 @@ impl Source {
                 noun(dataset.test, "image", "images"),
                 dataset.classes.len(),
                 noun(dataset.classes.len(), "class", "classes"),
+                self.majority.map(largest).unwrap_or_default(),
                 counted(*epochs, "epoch", "epochs"),
                 counted(seeds, "seed", "seeds"),
             ),
