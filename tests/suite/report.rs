@@ -1097,6 +1097,24 @@ fn runs_side_by_side() {
 }
 
 #[test]
+fn of_two_backbones_of_one_name_the_second_is_said_to_have_other_weights() {
+    let (folder, _run) = birds(&["gap"], 1, |_, _| 10);
+    let mut sources = [0; 2].map(|_| Source::open(folder.path()).unwrap());
+    (sources[0].name, sources[1].name) = ("a".to_owned(), "b".to_owned());
+    let said = |sources: &[Source]| {
+        let notes = &build("fine-grained", sources)[0].notes;
+        notes
+            .iter()
+            .filter(|note| note.ends_with("mae has other weights than in a"))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert!(said(&sources).is_empty());
+    sources[1].run.manifest.tokens.weights = "others".to_owned();
+    assert_eq!(said(&sources), ["b: mae has other weights than in a"]);
+}
+
+#[test]
 fn runs_that_differ_in_their_heads_alone_share_their_tables() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

@@ -52,12 +52,24 @@ pub fn tables(sources: &[Source]) -> Vec<Table> {
         rows.push(Row { ruled: own_tier != tier, cells });
         tier = own_tier;
     }
-    let notes = ordered.iter().flat_map(|source| {
-        let choice = choice_note(source, source.reported());
-        source.notes().into_iter().chain(choice).map(|note| format!("{}: {note}", source.name))
+    let notes = ordered.iter().enumerate().flat_map(|(at, source)| {
+        let more = [choice_note(source, source.reported()), other_weights_note(source, &ordered[..at])];
+        let notes = source.notes().into_iter().chain(more.into_iter().flatten());
+        notes.map(|note| format!("{}: {note}", source.name))
     });
     let title = "Top-1 accuracy (%) at the best epoch, across backbones and datasets".to_owned();
     let mut table = Table { id: "fine-grained".into(), title, notes: notes.collect(), columns, rows };
     table.mark_largest(1..=ordered.len());
     vec![table]
+}
+
+/// That a run's backbone has the name of one of the `earlier` runs' and other weights, as two folders of the same name may.
+fn other_weights_note(source: &Source, earlier: &[&Source]) -> Option<String> {
+    let own = &source.run.manifest;
+    let is_other = |other: &&&Source| {
+        let other = &other.run.manifest;
+        other.backbone.id == own.backbone.id && other.tokens.weights != own.tokens.weights
+    };
+    let other = &earlier.iter().find(is_other)?.name;
+    Some(format!("{} has other weights than in {other}", own.backbone.id))
 }
