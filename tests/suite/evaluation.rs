@@ -14,7 +14,7 @@ use ssmprobe::app::state::{GalleryFilter, Image, Outcome, Scope, Sort, Status};
 use ssmprobe::app::worker::WorkerEnv;
 use ssmprobe::model::data::{self, ImageSource};
 use ssmprobe::model::explain::evaluation::regions::{RegionMeans, RegionSummary};
-use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, OTHER, OWN};
+use ssmprobe::model::explain::evaluation::{CONFIDENCE, ClassMaps, OTHER, OWN, Provenance};
 use ssmprobe::model::explain::removal::{Curve, Mode, RemovalSpec};
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::head::scan::dynamic_order;
@@ -29,7 +29,7 @@ use ssmprobe::viz::heading::capitalised;
 
 use crate::heads::untrained;
 use crate::pictures::{painted, small};
-use crate::run::{assert_ends, done, fixture, program, root};
+use crate::run::{assert_ends, done, fixture, program, root, succeeds};
 use crate::similarity;
 use crate::state;
 use crate::window;
@@ -1376,6 +1376,17 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         std::fs::write(folder.path().join("a/gap.json"), own.to_json().expect("text")).expect("written");
         done(&mut command);
         assert!(words.iter().all(|words| said().contains(words)), "{backbone}");
+    }
+    // Images of the same names may have other contents on purpose, as noisy ones beside the originals.
+    for (files, is_warned) in [("images", false), ("others", true)] {
+        for (run, evaluation, files) in [("a", &mut own, "images"), ("b", &mut dino, files)] {
+            let image_files = Some(files.to_owned());
+            evaluation.provenance = Some(Provenance { image_files, ..Provenance::new() });
+            let file = folder.path().join(run).join("gap.json");
+            std::fs::write(file, evaluation.to_json().expect("text")).expect("written");
+        }
+        let (_, said) = succeeds(&mut command);
+        assert_eq!(said.contains("warning: the two evaluations are of images of the same names"), is_warned);
     }
     // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();

@@ -240,6 +240,10 @@ impl Figures {
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
             bail!(Usage(format!("--evaluation: {one}, {two}; a scatter needs two of the same images")));
         }
+        let files = |of: &Evaluation| of.provenance.as_ref()?.image_files.clone();
+        if files(&evaluation).zip(files(&other)).is_some_and(|(one, two)| one != two) {
+            say!("warning: the two evaluations are of images of the same names with other contents");
+        }
         let default = Choice::default();
         let choice = Choice {
             measure: measure(&evaluation, ("--measure", flags.measure.as_ref()), default.measure)?,
