@@ -101,7 +101,7 @@ impl Shard {
         })?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {
-            known.clear();
+            known.pop_first(); // in a dataset's order the one read longest ago
         }
         known.insert(path.to_owned(), shard.clone());
         Ok(shard)
