@@ -471,10 +471,21 @@ fn images_of_a_run_are_explained_through_its_probes() {
         let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();
         assert_ends(&mut ssmprobe(desk.path(), &arguments), 2, &[said]);
     }
+    // Images or probes that were changed since are told by the predictions.
+    let asked = ["report", "run", "--html", "x.html", "--device", "cpu", "--probe", "gap-s1"];
+    let said = "of 6 predictions differ from those in the training, first gap-s1-best.safetensors on ";
+    assert!(!succeeds(&mut ssmprobe(desk.path(), &asked)).1.contains(said));
+    let file = desk.path().join("run/answers/gap-s1.json");
+    let mut outcome: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    for class in outcome["best"].as_array_mut().unwrap() {
+        *class = ((class.as_u64().unwrap() + 1) % 3).into();
+    }
+    fs::write(&file, serde_json::to_vec(&outcome).unwrap()).unwrap();
+    let (_, stderr) = succeeds(&mut ssmprobe(desk.path(), &asked));
+    assert!(stderr.contains(&format!("6 {said}")), "{stderr}");
     // A probe of another dataset in the place of one of the run.
     let other = root().join("tests/fixtures/inspect/probes/gap.safetensors");
     fs::copy(other, desk.path().join("run/probes/gap-s1-best.safetensors")).unwrap();
-    let asked = ["report", "run", "--html", "x.html", "--device", "cpu", "--probe", "gap-s1"];
     assert_ends(&mut ssmprobe(desk.path(), &asked), 1, &["gap-s1-best.safetensors: has other classes"]);
     fs::rename(desk.path().join("data"), desk.path().join("moved")).unwrap();
     let mut report = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]);

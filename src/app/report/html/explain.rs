@@ -14,6 +14,7 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::{BackboneId, BackboneOptions, ColumnId, JobError, ProbeId, Reporter, fetch};
 use crate::app::report::Source;
 use crate::app::report::html::choose::IMAGES;
+use crate::model::backbone::order::MaeOrder;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, Dataset, synsets};
 use crate::model::explain::intervention::Intervention;
@@ -53,6 +54,7 @@ impl ExplainSpec<'_> {
     ) -> Result<Vec<Arc<Trace>>, JobError> {
         let dataset = self.open(engine, reporter)?;
         let predicted = self.explain(engine, &dataset, (&self.images, ClassChoice::Predicted), reporter)?;
+        self.prediction_warning(&predicted).into_iter().for_each(|warning| reporter.warn(warning));
         let (words, truth) = (class_words(&dataset.classes), &self.source.truth.classes);
         // The classes of every image: its own, then the predicted ones.
         let classes_by_image: Vec<Vec<usize>> = self
@@ -85,6 +87,24 @@ impl ExplainSpec<'_> {
             return Err(anyhow::anyhow!("none of the images could be explained").into());
         }
         Ok(found.into_iter().map(|(_, _, trace)| trace).collect())
+    }
+
+    /// A warning of images for which probes predict other classes than in their training, which the tables of the page count.
+    fn prediction_warning(&self, predicted: &[(usize, usize, Arc<Trace>)]) -> Option<String> {
+        let settings = TrainSettings::of_run(&self.source.run).ok()?;
+        let is_other = |(image, probe, trace): &&(usize, usize, Arc<Trace>)| {
+            let trained = self.probes[*probe].best.get(*image);
+            trained.zip(trace.top.first()).is_some_and(|(class, now)| *class as usize != now.index)
+        };
+        let others: Vec<_> = predicted.iter().filter(is_other).collect();
+        let (.., first) =
+            others.first().filter(|_| settings.tokens.token_spec.mae_order != MaeOrder::Redrawn)?;
+        let (others, all) = (others.len(), predicted.len());
+        let (image, probe) = (&first.image, &first.probe);
+        Some(format!(
+            "{others} of {all} predictions differ from those in the training, first {probe} on {image}: two classes are \
+             about equally probable, or files were changed since, those of the images, the probes or the backbone"
+        ))
     }
 
     /// The layer whose tokens a probe reads, if not the run's.
