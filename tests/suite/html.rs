@@ -240,6 +240,23 @@ fn probes_of_one_name_are_told_apart_without_the_name_of_who_made_the_page() {
 }
 
 #[test]
+fn two_images_of_one_name_are_told() {
+    let desk = tempfile::tempdir().unwrap();
+    let mut traces = [traces::sinkhorn_trace(), traces::gap_trace()];
+    traces[1].seen = traces[0].seen.clone();
+    let asked = ["report", "--html", "page.html", "--trace", "sinkhorn.json", "gap.json"];
+    let said = |traces: &[Trace]| {
+        keep(desk.path(), traces);
+        succeeds(&mut ssmprobe(desk.path(), &asked)).1.contains("different pictures under this name")
+    };
+    assert!(!said(&traces));
+    traces[1].seen.rgb[0] ^= 1;
+    assert!(said(&traces));
+    traces[1].backbone = "another, which may crop otherwise".to_owned();
+    assert!(!said(&traces));
+}
+
+#[test]
 fn probes_stand_in_their_order_and_are_judged_by_the_truth() {
     let seen = |image: &str, head: &str, best: &str| {
         let mut trace = traces::gap_trace();

@@ -1,5 +1,6 @@
 //! `ssmprobe report --html`: images explained by probes, and the tables, in one file that a browser shows offline.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::app::anonymous::ShortNames;
@@ -150,6 +151,11 @@ impl HtmlFlags {
                         .with_context(|| format!("{}: the trace is inconsistent", path.display()))?;
                     traces.push(anonymised(trace));
                 }
+                if let Some(image) = other_picture(&traces) {
+                    say!(
+                        "warning: {image}: traces of one backbone have different pictures under this name; the page shows them as one image"
+                    );
+                }
                 page.parts = vec![Part { note: None, traces }];
                 let files: Vec<String> = self.trace.iter().map(|path| file_word(path)).collect();
                 page.commands.push(format!("{begun} --trace {}{flags}", files.join(" ")));
@@ -187,6 +193,17 @@ impl HtmlFlags {
         let traces = spec.traces(&mut Engine::new(WorkerEnv::default()), &mut reporter);
         Ok(reporter.end(traces)?.map(|traces| (traces, names)))
     }
+}
+
+/// The name of an image under which traces of one backbone have pictures of one size that differ by more than the order of their patches.
+fn other_picture(traces: &[Arc<Trace>]) -> Option<&str> {
+    let mut known = HashMap::new();
+    let other = traces.iter().find(|trace| {
+        let Trace { image, backbone, seen, .. } = &***trace;
+        let sum: u64 = seen.rgb.iter().map(|value| u64::from(*value)).sum();
+        *known.entry((image, backbone, seen.width, seen.height)).or_insert(sum) != sum
+    });
+    other.map(|trace| &*trace.image)
 }
 
 /// Writes each trace to a file in `folder`, named by its number, image, probe and class.
