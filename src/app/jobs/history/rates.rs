@@ -3,10 +3,10 @@
 
 use std::collections::HashSet;
 
-use indexmap::IndexSet;
+use indexmap::{IndexMap, IndexSet};
 
 use super::TrainHistory;
-use crate::model::train::run::variant_name;
+use crate::model::train::run::{MAX_TRAININGS, variant_name};
 use crate::viz::figures::rates::{INFO, RateCell, RateGrid, RatesPlot};
 
 /// Splits a variant's name into head with its other settings, layer and rate; `None` if it has neither of these.
@@ -33,21 +33,22 @@ impl TrainHistory {
 
     /// The [`grids`](Self::grids), and those of heads with a single layer and rate, where nothing is chosen.
     pub fn all_grids(&self) -> Vec<RateGrid> {
-        let variants: Vec<(usize, [String; 3])> =
-            self.about.heads.iter().enumerate().filter_map(|(at, name)| Some((at, parse(name)?))).collect();
-        let distinct = |part: usize, head: &str| -> Vec<String> {
-            let own = variants.iter().filter(|(_, parts)| head.is_empty() || parts[0] == head);
-            let values: IndexSet<&String> = own.map(|(_, parts)| &parts[part]).collect();
-            values.into_iter().cloned().collect()
-        };
-        let grid = |head: String| {
-            let (layers, rates) = (distinct(1, &head), distinct(2, &head));
+        let mut heads: IndexMap<String, Vec<(usize, String, String)>> = IndexMap::new();
+        for (at, name) in self.about.heads.iter().enumerate() {
+            if let Some([head, layer, rate]) = parse(name) {
+                heads.entry(head).or_default().push((at, layer, rate));
+            }
+        }
+        // Every cell of a run's own grids is a training; names that were made up may ask for the square of that.
+        let mut left = MAX_TRAININGS;
+        let grid = |(head, variants): (String, Vec<(usize, String, String)>)| {
+            let layers: IndexSet<&String> = variants.iter().map(|(_, layer, _)| layer).collect();
+            let rates: IndexSet<&String> = variants.iter().map(|(.., rate)| rate).collect();
+            left = left.checked_sub(layers.len() * rates.len())?;
             let mut cells = vec![None; layers.len() * rates.len()];
-            for (at, [_, layer, rate]) in variants.iter().filter(|(_, parts)| parts[0] == head) {
-                let row = layers.iter().position(|own| own == layer);
-                let column = rates.iter().position(|own| own == rate);
-                let (Some(row), Some(column), Some(score)) = (row, column, self.score(*at)) else { continue };
-                cells[row * rates.len() + column] = Some(RateCell {
+            for (at, layer, rate) in &variants {
+                let (row, column) = (layers.get_index_of(layer)?, rates.get_index_of(rate)?);
+                cells[row * rates.len() + column] = self.score(*at).map(|score| RateCell {
                     name: self.about.heads[*at].clone(),
                     select: score.select,
                     test: score.best.0,
@@ -55,9 +56,10 @@ impl TrainHistory {
                     broken: score.broken,
                 });
             }
-            RateGrid { head, layers, rates, cells }
+            let [layers, rates] = [layers, rates].map(|names| names.into_iter().cloned().collect());
+            Some(RateGrid { head, layers, rates, cells })
         };
-        distinct(0, "").into_iter().map(grid).collect()
+        heads.into_iter().filter_map(grid).collect()
     }
 
     /// The grids of these heads, named with their other settings, as a figure; of all if `heads` is empty.
@@ -83,6 +85,15 @@ mod tests {
             "sinkhorn[temperature=0.1,iterations=5]  0.1"
         );
         assert!(found("gap").is_none() && found("sinkhorn[temperature=0.1]").is_none());
+    }
+
+    #[test]
+    fn names_that_ask_for_more_cells_than_a_run_has_are_no_grid() {
+        let of = |cells: usize| {
+            let heads = (0..cells).map(|at| format!("gap[layer={at},rate={at}]")).collect();
+            TrainHistory::new(About { heads, seeds: vec![0], ..About::default() }).all_grids().len()
+        };
+        assert_eq!([of(1000), of(1001)], [1, 0]);
     }
 
     #[test]

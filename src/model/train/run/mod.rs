@@ -54,7 +54,7 @@ const UNREADABLE: &str = "state/unreadable.json";
 /// Largest JSON file of a run, in bytes: predictions for a hundred million images.
 const MAX_JSON_BYTES: u64 = 1 << 30;
 /// Most trainings of a run, of every head with every seed: each has files of its own, which readers look for one by one.
-const MAX_TRAININGS: usize = 1_000_000;
+pub const MAX_TRAININGS: usize = 1_000_000;
 
 /// A head with settings, under a unique name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
