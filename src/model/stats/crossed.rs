@@ -256,6 +256,9 @@ mod tests {
         assert!(share(&[one_in(20), one_in(2)]).p_above(0.05) > 0.05);
         let all = share(&[one_in(1)]);
         assert!(all.mean == 1.0 && all.interval().0 < 0.996 && all.p_above(0.99) > 1e-6, "{all:?}");
+        let none = share(&[vec![0.0; 400]]);
+        let [within, none_within] = [&all, &none].map(|mean| mean.interval_within(0.0..=1.0));
+        assert_eq!((within, none_within), ((all.interval().0, 1.0), (0.0, none.interval().1)));
     }
 
     /// Against integrals with four million steps: far tails come from trainings that happen to agree.

@@ -189,6 +189,11 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_large_values_the_first_is_the_largest() {
+        assert_eq!((argmax(&[1.0, 3.0, -3.0, 3.0]), argmax(&[])), (1, 0));
+    }
+
+    #[test]
     fn the_interval_of_a_mean_is_students() {
         // scipy.stats.t.ppf(0.975, df) for df = 1, 2, 30, 60.
         for (n, t) in [(2, 12.706_204_7), (3, 4.302_652_7), (31, 2.042_272_5), (61, 2.000_297_8)] {
@@ -216,6 +221,9 @@ mod tests {
         }
         assert_eq!((kendall(&a, &a), kendall(&a, &[2.0; 9]), kendall(&[], &[])), (1.0, 0.0, 0.0));
         assert_eq!(kendall(&[0.0, 1.0, 2.0], &[2.0, 1.0, 0.0]), -1.0);
-        assert!(kendall(&[0.0, f64::NAN], &[0.0, 1.0]).is_nan());
+        assert!(
+            kendall(&[0.0, f64::NAN], &[0.0, 1.0]).is_nan()
+                && kendall(&[0.0, 1.0], &[0.0, f64::NAN]).is_nan()
+        );
     }
 }
