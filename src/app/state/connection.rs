@@ -69,6 +69,11 @@ impl Connection {
         }
     }
 
+    /// Whether it is to a host that has not been reached yet.
+    pub fn is_unreached(&self) -> bool {
+        matches!(self, Self::Connecting(_) | Self::Lost { was_connected: false, .. })
+    }
+
     /// The state as a text for the user.
     pub fn text(&self) -> String {
         let Some(name) = self.host().map(Host::name) else { return "This program".to_owned() };

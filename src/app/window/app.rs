@@ -1,6 +1,6 @@
 //! The eframe app: `logic` drains the worker's events into the state, `ui` draws the state; nothing else.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct App {
     pub(super) changed: Option<Instant>,
     /// What the user was told since it was last written.
     pub(super) session_told: SessionTold,
+    /// The file of what was open before what is; `None` if that was nothing, or is in no file.
+    pub(super) put_aside_in: Option<PathBuf>,
     /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
     /// The zoom factor that egui had last.
@@ -75,6 +77,7 @@ impl App {
             session,
             changed: None,
             session_told: SessionTold::Nothing,
+            put_aside_in: None,
             shown: None,
             zoom: 1.0,
         }
@@ -168,14 +171,25 @@ impl App {
         }
     }
 
-    /// Connects to the worker at `host`, or to this program's own, with nothing open: paths are of one machine.
+    /// Connects to the worker at `host`, or to this program's own, with nothing open: paths are of one machine. From a host that was
+    /// never reached it goes back to what was open before, if only the demo.
     pub fn connect(&mut self, host: Option<Host>) {
         if self.state.connection.host() == host.as_ref() {
             return self.worker.connect();
         }
+        let unreached = self.state.is_empty() && self.state.connection.is_unreached();
+        let (before, here) = (self.put_aside_in.take().filter(|_| unreached), host.is_none());
         if self.attach(host) {
             self.window.forget_workspace();
             self.restore(self.empty());
+            match before {
+                Some(path) if here => {
+                    let own = self.is_session(&path);
+                    self.window.load(&self.ctx, path, own);
+                }
+                None if here && unreached => self.start_demo(),
+                before => self.put_aside_in = self.put_aside_in.take().or(before),
+            }
         }
     }
 

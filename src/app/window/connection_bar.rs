@@ -33,7 +33,10 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         if why.is_some() && ui.button("Connect now").clicked() {
             cx.actions.push(UiAction::ConnectNow);
         }
-        let about = "Compute here again, with nothing open";
+        let about = match connection.is_unreached() {
+            true => "Compute here again, with what was open before",
+            false => "Compute here again, with nothing open",
+        };
         if ui.button("Disconnect").on_hover_text(about).clicked() {
             cx.actions.push(UiAction::Leave(Leaving::Host(None)));
         }

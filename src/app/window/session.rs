@@ -72,6 +72,7 @@ impl App {
     pub(super) fn put_aside(&mut self) -> bool {
         let named = self.window.workspace().is_some();
         let kept = self.shows_nothing() || named && !self.window.is_unsaved(&self.state);
+        self.put_aside_in = self.window.workspace().filter(|_| kept).map(Path::to_owned);
         let Some(session) = self.session.as_mut().filter(|_| !kept) else { return true };
         let open = self.window.session(&self.state);
         match session.put_aside(&open) {
@@ -79,7 +80,8 @@ impl App {
                 let name = file_name(&path);
                 let text = format!("What was open is kept as {name}; reopen it later with Open recent");
                 self.state.note(Severity::Info, text);
-                self.state.remember_workspace(path);
+                self.state.remember_workspace(path.clone());
+                self.put_aside_in = Some(path);
                 true
             }
             Err(error) if loses_notes(&error, &open) => {

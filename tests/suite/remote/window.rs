@@ -313,13 +313,19 @@ fn a_workspace_connects_to_where_its_files_are() {
 #[test]
 fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
     let mut sitting = Sitting::new();
+    sitting.open();
     sitting.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
+    assert!(sitting.state().is_empty());
     sitting.until("why", |s| s.has("Not connected to 127.0.0.1:1") && s.is_lost());
     let Connection::Lost { why, .. } = &sitting.state().connection else { panic!("it is lost") };
     assert!(why.contains("it cannot be reached") || why.contains("`ssh` cannot be started"), "{why}");
     assert!(sitting.harness.query_by_label("Connect now").is_some());
+    // Disconnecting goes back to what was open, also after a second host that was not reached.
+    sitting.connect("ssh://127.0.0.1:2", Path::new("ssmprobe"));
+    sitting.until("why", |s| s.has("Not connected to 127.0.0.1:2") && s.is_lost());
     sitting.click("Disconnect");
     assert_eq!(sitting.state().connection, Connection::Here);
+    sitting.until("what was open", Sitting::is_shown);
     // An invalid host is not even tried.
     sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
     assert!(sitting.says("is not a host") && sitting.state().connection == Connection::Here);
@@ -335,8 +341,13 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
         // It does not retry by itself.
         assert!(matches!(sitting.state().connection, Connection::Lost { retry: None, .. }));
         sitting.click("Disconnect");
+        sitting.until("what was open", Sitting::is_shown);
     }
-    sitting.open();
+    let mut first = Sitting::new();
+    first.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
+    first.until("why", Sitting::is_lost);
+    first.click("Disconnect");
+    first.until("the demo", |s| !s.state().library.probes.is_empty());
 }
 
 /// In a child process, whose PATH has the ssh that is configured for this sshd.
