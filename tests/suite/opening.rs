@@ -573,6 +573,16 @@ fn what_did_not_open_is_forgotten_once_it_is_closed_or_opened_again() {
     wants!(state, Command::OpenRun("lost".into()));
     wants!(state, Command::Step(1));
     assert_eq!(state.toasts.len(), 1);
+    // A dataset that was open had another name then.
+    let mut state = State::new(Settings::default());
+    let birds = |split| Command::OpenDataset("photos/birds".into(), split);
+    wants!(state, birds(None));
+    let job = state.dispatch(birds(Some(Split::Val)))[0].job().expect("a job");
+    state.apply(Event::Failed(job, UserError::new("has no such split")));
+    assert_eq!(state.jobs.len(), 1);
+    let dataset = *state.library.datasets.keys().next().expect("a dataset");
+    state.dispatch(Command::CloseDataset(dataset));
+    assert!(state.toasts.is_empty() && state.jobs.is_empty(), "{:?} {:?}", state.toasts, state.jobs);
 }
 
 #[test]

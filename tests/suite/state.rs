@@ -432,7 +432,7 @@ fn errors_stay_until_they_are_read() {
     state.apply(Event::Started(job));
     state.apply(Event::Failed(job, fault.clone()));
     assert_eq!(state.jobs[&job].error, Some(fault.clone()));
-    assert_eq!(state.library.probes[&entry].status, Status::Failed(fault));
+    assert_eq!(state.library.probes[&entry].status, Status::Failed(job, fault));
     for command in [Command::Step(1), Command::Undo, Command::Cancel(job), Command::CancelAll] {
         assert!(state.dispatch(command).is_empty());
     }

@@ -115,7 +115,7 @@ impl State {
         match self.library.probes.get(&column.probe).map(|probe| &probe.status) {
             Some(Status::Ready(_)) => {}
             Some(Status::Opening(_)) => return "The probe is being opened".into(),
-            Some(Status::Failed(_)) => {
+            Some(Status::Failed(..)) => {
                 return "The probe could not be opened: open it again or close it".into();
             }
             Some(Status::Closed) | None => return "The probe is not open: open it again".into(),

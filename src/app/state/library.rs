@@ -27,8 +27,8 @@ pub enum Status<Info> {
     Ready(Arc<Info>),
     /// It is in the library, but not open.
     Closed,
-    /// It could not be opened.
-    Failed(UserError),
+    /// This job could not open it, and why.
+    Failed(JobId, UserError),
 }
 
 impl<Info> Status<Info> {
@@ -51,14 +51,14 @@ impl<Info> Status<Info> {
     }
 
     /// Whether it could not be opened.
-    fn has_failed(&self) -> bool {
-        matches!(self, Self::Failed(_))
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self, Self::Failed(..))
     }
 
     /// Ends `job`, if it was opening the entry: it has failed, or is closed if there is no error.
     fn end_opening(&mut self, job: JobId, error: Option<&UserError>) {
         if matches!(self, Self::Opening(opening) if *opening == job) {
-            *self = error.map_or(Self::Closed, |error| Self::Failed(error.clone()));
+            *self = error.map_or(Self::Closed, |error| Self::Failed(job, error.clone()));
         }
     }
 

@@ -56,19 +56,18 @@ impl State {
     fn begin_opening<Info>(&mut self, now: &Status<Info>, name: &str) -> (JobId, Option<Request>) {
         let older = if let Status::Opening(job) = now { self.jobs.get(job) } else { None };
         let recent = older.map(|job| job.recent.clone()).unwrap_or_default();
-        let cancelled = self.stop_opening(now, name);
-        let job = self.begin(JobKind::Open, opening(name));
+        let cancelled = self.stop_opening(now);
+        let job = self.begin(JobKind::Open, format!("Opening {name}"));
         self.remember_on_finish(job, recent);
         (job, cancelled)
     }
 
-    /// Cancels the job that opens the entry `name`, or removes it if it has failed.
-    pub(super) fn stop_opening<Info>(&mut self, status: &Status<Info>, name: &str) -> Option<Request> {
+    /// Cancels the job that opens an entry, or removes it if it has failed.
+    pub(super) fn stop_opening<Info>(&mut self, status: &Status<Info>) -> Option<Request> {
         match status {
             Status::Opening(job) => Some(self.replace_job(*job)),
-            Status::Failed(error) => {
-                let title = opening(name);
-                self.jobs.retain(|_, job| job.title != title || job.error.as_ref() != Some(error));
+            Status::Failed(job, _) => {
+                self.jobs.shift_remove(job);
                 None
             }
             Status::Ready(_) | Status::Closed => None,
@@ -174,8 +173,8 @@ impl State {
     pub(super) fn load_dataset(&mut self, id: DatasetId, split: Option<Split>) -> Vec<Request> {
         let dataset = self.library.datasets.get(&id).filter(|dataset| !dataset.status.is_opening());
         let Some(dataset) = dataset else { return Vec::new() };
-        let path = dataset.path.clone();
-        let job = self.begin(JobKind::Open, opening(&dataset.name()));
+        let (path, name, status) = (dataset.path.clone(), dataset.name(), dataset.status.clone());
+        let (job, _) = self.begin_opening(&status, &name);
         let dataset = &mut self.library.datasets[&id];
         (dataset.status, dataset.split) = (Status::Opening(job), split);
         vec![Request::Files(job, Files::OpenDataset { entry: id, path, split })]
@@ -296,12 +295,7 @@ impl State {
     }
 }
 
-/// The title of the job that opens an entry.
-fn opening(name: &str) -> String {
-    format!("Opening {name}")
-}
-
 /// Those of the entries that could not be opened.
 fn failed<'a, Id, Info: 'a>(entries: impl Iterator<Item = (Id, &'a Status<Info>)>) -> Vec<Id> {
-    entries.filter(|(_, status)| matches!(status, Status::Failed(_))).map(|(id, _)| id).collect()
+    entries.filter(|(_, status)| status.has_failed()).map(|(id, _)| id).collect()
 }

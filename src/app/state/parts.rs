@@ -249,7 +249,7 @@ impl State {
         let mut opened = false;
         for (id, backbone) in &was.backbones {
             if let Some((_, backbone)) = backbone {
-                requests.extend(self.stop_opening(&backbone.status, &backbone.name()));
+                requests.extend(self.stop_opening(&backbone.status));
                 requests.push(Request::CloseBackbone(*id));
             } else if self.library.backbones.get_mut(id).is_some_and(|backbone| backbone.status.close()) {
                 opened = true;
@@ -258,7 +258,7 @@ impl State {
         }
         for (id, probe) in &was.probes {
             if let Some((_, probe)) = probe {
-                requests.extend(self.stop_opening(&probe.status, &probe.name()));
+                requests.extend(self.stop_opening(&probe.status));
                 requests.push(Request::CloseProbe(*id));
             } else if self.library.probes.get_mut(id).is_some_and(|probe| probe.status.close()) {
                 opened = true;
@@ -267,7 +267,7 @@ impl State {
         }
         for (id, dataset) in &was.datasets {
             if let Some((_, dataset)) = dataset {
-                requests.extend(self.stop_opening(&dataset.status, &dataset.name()));
+                requests.extend(self.stop_opening(&dataset.status));
                 self.forget_evaluations(*id);
             } else if let Some(dataset) = self.library.datasets.get_mut(id)
                 && dataset.status.is_opening()

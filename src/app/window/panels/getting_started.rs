@@ -63,7 +63,7 @@ fn steps(state: &State) -> [Step; 3] {
 /// Which of these entries could not be opened first, and why.
 fn failure<'a, Info: 'a>(mut entries: impl Iterator<Item = (String, &'a Status<Info>)>) -> Option<String> {
     entries.find_map(|(name, status)| match status {
-        Status::Failed(error) => Some(format!("{name} could not be opened: {error}")),
+        Status::Failed(_, error) => Some(format!("{name} could not be opened: {error}")),
         _ => None,
     })
 }

@@ -190,7 +190,7 @@ pub fn words<F>(
     match status {
         Status::Ready(info) => (ready(info), color32(style::fine(&theme))),
         Status::Closed => ("Not open".to_owned(), color32(theme.band)),
-        Status::Failed(error) => {
+        Status::Failed(_, error) => {
             // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
             let rest = line.strip_prefix(&source.to_string());
@@ -246,7 +246,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
                 ui.weak(&info.adapter);
                 ui.weak(format!("Weights {}…", info.fingerprint.get(..12).unwrap_or_default()));
             }
-            Status::Failed(error) => drop(ui.label(error.to_string())),
+            Status::Failed(_, error) => drop(ui.label(error.to_string())),
             Status::Closed => drop(ui.label("Click to open it beside the open ones")),
             Status::Opening(_) => drop(ui.label(&about)),
         }

@@ -190,7 +190,7 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
     let state = cx.state;
     let Some((dataset, part)) = state.dataset() else {
         let opening = state.library.datasets.values().find_map(|dataset| match &dataset.status {
-            Status::Failed(error) => Some(Err(error)),
+            Status::Failed(_, error) => Some(Err(error)),
             Status::Opening(job) => Some(Ok(*job)),
             _ => None,
         });

@@ -112,7 +112,7 @@ impl ProbeRows {
                     }
                     ui.weak(format!("Click to show it; {CTRL}-click or Shift-click to choose several"));
                 }
-                Status::Failed(error) => drop(ui.label(format!("{error}\nClick to try again"))),
+                Status::Failed(_, error) => drop(ui.label(format!("{error}\nClick to try again"))),
                 Status::Closed | Status::Opening(_) => drop(ui.label(&about)),
             }
             ui.weak(probe.path.display().to_string());
@@ -140,7 +140,7 @@ impl ProbeRows {
         }
         self.chosen.clear();
         match probes.get(&id).map(|probe| &probe.status) {
-            Some(Status::Failed(_) | Status::Closed) => cx.send(Command::ReopenProbe(id)),
+            Some(Status::Failed(..) | Status::Closed) => cx.send(Command::ReopenProbe(id)),
             _ => cx.send(Command::ShowProbe(id)),
         }
     }
