@@ -13,8 +13,8 @@ const MENU_WIDTH_PX: f32 = 320.0;
 /// From this width everything is in one line.
 const WIDE_PX: f32 = 900.0;
 
-/// Draws the lines. Choices that need an evaluation are offered once there is one. In a `short` gallery everything but the
-/// text filter is in a menu.
+/// Draws the lines. Choices that need an evaluation are offered once there is one; a filter by outcome stays until it is removed.
+/// In a `short` gallery everything but the text filter is in a menu.
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, short: bool) {
     let before = cx.state.filter_in_effect();
     let mut filter = before.clone();
