@@ -101,7 +101,11 @@ impl Shard {
         })?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {
-            known.pop_first(); // in a dataset's order the one read longest ago
+            // The next one by path: of a dataset that is read in order, the one read longest ago.
+            let next = known.range(path.to_owned()..).next().or_else(|| known.first_key_value());
+            if let Some(next) = next.map(|(path, _)| path.clone()) {
+                known.remove(&next);
+            }
         }
         known.insert(path.to_owned(), shard.clone());
         Ok(shard)
