@@ -13,7 +13,7 @@ use crate::model::backbone::token_spec::Layer;
 use crate::model::data::{self, DataError, Dataset};
 use crate::model::probe::head::mean::CLS_MEAN;
 use crate::model::probe::head::{self, HeadSpec};
-use crate::model::train::run::Variant;
+use crate::model::train::run::{Variant, check_trainings};
 
 /// What is to be trained.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,8 +67,9 @@ impl TrainPlan {
         layers.into_iter().collect()
     }
 
-    /// Refuses duplicate names, names that cannot be part of a file name, trainings that end within the warm-up, a head whose
-    /// `blocks` is neither 1 nor the number of joined layers, and one with batch normalisation of single images.
+    /// Refuses more trainings than a run may have, duplicate names, names that cannot be part of a file name, trainings that end
+    /// within the warm-up, a head whose `blocks` is neither 1 nor the number of joined layers, and one with batch normalisation
+    /// of single images.
     pub(super) fn check(&self) -> Result<(), TrainingError> {
         let (protocol, epochs) = (self.settings.protocol, self.settings.epochs);
         let warm_up = protocol.warm_up();
@@ -79,6 +80,10 @@ impl TrainPlan {
                 counted(warm_up, "epoch", "epochs")
             )));
         }
+        // Every reader would refuse its folder.
+        check_trainings(self.heads.len(), self.settings.seeds).map_err(|why| {
+            TrainingError::Refused(format!("the run is too large: {why}; train fewer seeds or heads in it"))
+        })?;
         let mut seen = HashSet::new();
         let joined = self.settings.tokens.token_spec.joined();
         for Variant { name, head, config, .. } in &self.heads {
@@ -170,6 +175,19 @@ mod tests {
         assert_eq!((plan.tokens().backbone, plan.seeds()), (PathBuf::from("here"), vec![0]));
         settings.head_settings = "colour=red".into();
         assert!(TrainPlan::new(settings, "here".into()).unwrap_err().to_string().contains("colour"));
+    }
+
+    #[test]
+    fn a_run_has_no_more_trainings_than_are_read() {
+        let check = |seeds: usize| {
+            let heads = vec!["gap".into(), "cls".into()];
+            TrainPlan::new(TrainSettings { heads, seeds, ..TrainSettings::default() }, "here".into())
+                .unwrap()
+                .check()
+        };
+        check(500_000).unwrap();
+        let said = check(500_001).unwrap_err().to_string();
+        assert!(said.contains("it has 1000002 trainings, expected at most 1000000"), "{said}");
     }
 
     #[test]
