@@ -143,7 +143,8 @@ mod tests {
     use super::*;
     use crate::model::io::atomic_file;
 
-    /// A copy of `run.json` and one outcome of a frozen run, the field `at` (a JSON pointer) of `file` changed.
+    /// Reads a copy of `run.json` and one outcome of a frozen run, the field `at` (a JSON pointer) of `file` changed: the name of the
+    /// outcome's head, or the error.
     fn changed(file: &str, at: &str, to: Value) -> String {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
         let folder = tempfile::tempdir().unwrap();
