@@ -130,6 +130,20 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
 }
 
 #[test]
+fn the_end_of_a_long_removal_is_noted_unless_it_failed() {
+    let mut state = state::story();
+    let column = state::column(&state, 0);
+    for (result, is_noted) in
+        [(Err(UserError::new("too few")), false), (Ok(Arc::new(small::removal())), true)]
+    {
+        let (job, _) = removal_request(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
+        state.apply(Event::Progress(job, state::progress("Removing tokens", [9, 9], Unit::Items, 40)));
+        answer(&mut state, job, result);
+        assert_eq!(state.log_text().contains("Finished: Removing tokens of"), is_noted);
+    }
+}
+
+#[test]
 fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     let mut window = Window::new();
     window.show("removal");

@@ -34,6 +34,11 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
         self.running.as_ref().filter(|(own, _)| *own == job).map(|(_, key)| key)
     }
 
+    /// Whether the job under way is this one, and what it was asked for is known: its answer was no error.
+    pub(super) fn has_result(&self, job: JobId) -> bool {
+        self.asked(job).is_some_and(|key| matches!(self.get(key), Some(Ok(_))))
+    }
+
     /// Remembers the job under way; returns the one that it replaces.
     pub(super) fn begin(&mut self, job: JobId, key: K) -> Option<JobId> {
         self.running.replace((job, key)).map(|(older, _)| older)

@@ -253,12 +253,15 @@ impl State {
                     return;
                 };
                 let longest = longest.max(progress.map_or(Duration::ZERO, |progress| progress.elapsed));
-                // A lookup of what is known from before is no work that somebody waits for.
-                let computes = match kind {
+                let has_result = match kind {
+                    // A lookup of what is known from before is no work that somebody waits for.
                     JobKind::Evaluate => self.evaluations.job() == Some(*job),
-                    _ => matches!(kind, JobKind::Stability | JobKind::Removal | JobKind::Similarity),
+                    JobKind::Stability => self.stabilities.has_result(*job),
+                    JobKind::Removal => self.removals.has_result(*job),
+                    JobKind::Similarity => self.similarities.has_result(*job),
+                    _ => false,
                 };
-                if computes && longest >= LONG_WORK {
+                if has_result && longest >= LONG_WORK {
                     self.note(Severity::Info, format!("Finished: {title}"));
                 }
                 // Images were remembered when they were listed.
