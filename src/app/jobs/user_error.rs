@@ -58,7 +58,7 @@ impl UserError {
         Self { lines: vec![cut(line.into())], remedy: None, refused: false }
     }
 
-    /// The chain of an error; a [`UserError`] is returned as it is.
+    /// The chain of an error, without the remedy that ends a message of the Hub, which is set apart; a [`UserError`] is returned as it is.
     pub fn from_error(error: impl Into<anyhow::Error>) -> Self {
         let chain = |error: anyhow::Error| {
             let (mut lines, refused) = (lines(&error), refused(&error));

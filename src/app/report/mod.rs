@@ -341,7 +341,8 @@ impl Source {
     }
 }
 
-/// The share of the images of these classes, of `count`, that are of the most frequent one; `None` if all have as many.
+/// The share of the images, of which these are the classes, that are of the most frequent of all `count` classes; `None` if all classes
+/// have as many images.
 fn majority(classes: &[usize], count: usize) -> Option<f64> {
     let mut images = vec![0; count];
     for &class in classes.iter().filter(|class| **class < count) {

@@ -259,7 +259,7 @@ impl Line {
     }
 }
 
-/// The index of the line of a head with a seed: runs have hundreds of heads and files of a hostile one any number.
+/// The index of the line of a head with a seed, without a search: a run has hundreds of heads, and a hostile file any number.
 fn line_index(about: &About) -> impl Fn(&str, u64) -> Option<usize> {
     let heads: HashMap<&str, usize> = about.heads.iter().map(String::as_str).zip(0..).collect();
     let seeds: HashMap<u64, usize> = about.seeds.iter().copied().zip(0..).collect();
