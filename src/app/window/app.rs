@@ -179,17 +179,19 @@ impl App {
         }
         let unreached = self.state.is_empty() && self.state.connection.is_unreached();
         let (before, here) = (self.put_aside_in.take().filter(|_| unreached), host.is_none());
-        if self.attach(host) {
-            self.window.forget_workspace();
-            self.restore(self.empty());
-            match before {
-                Some(path) if here => {
-                    let own = self.is_session(&path);
-                    self.window.load(&self.ctx, path, own);
-                }
-                None if here && unreached => self.start_demo(),
-                before => self.put_aside_in = self.put_aside_in.take().or(before),
+        if !self.attach(host) {
+            self.put_aside_in = before; // the connection is as it was
+            return;
+        }
+        self.window.forget_workspace();
+        self.restore(self.empty());
+        match before {
+            Some(path) if here => {
+                let own = self.is_session(&path);
+                self.window.load(&self.ctx, path, own);
             }
+            None if here && unreached => self.start_demo(),
+            before => self.put_aside_in = self.put_aside_in.take().or(before),
         }
     }
 

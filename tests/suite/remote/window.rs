@@ -320,15 +320,16 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
     let Connection::Lost { why, .. } = &sitting.state().connection else { panic!("it is lost") };
     assert!(why.contains("it cannot be reached") || why.contains("`ssh` cannot be started"), "{why}");
     assert!(sitting.harness.query_by_label("Connect now").is_some());
-    // Disconnecting goes back to what was open, also after a second host that was not reached.
+    // Disconnecting goes back to what was open, also after a second host that was not reached, or is not even tried.
     sitting.connect("ssh://127.0.0.1:2", Path::new("ssmprobe"));
     sitting.until("why", |s| s.has("Not connected to 127.0.0.1:2") && s.is_lost());
+    sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
+    assert!(sitting.says("is not a host") && sitting.state().connection != Connection::Here);
     sitting.click("Disconnect");
     assert_eq!(sitting.state().connection, Connection::Here);
     sitting.until("what was open", Sitting::is_shown);
-    // An invalid host is not even tried.
     sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
-    assert!(sitting.says("is not a host") && sitting.state().connection == Connection::Here);
+    assert_eq!(sitting.state().connection, Connection::Here);
     let script = sitting.folder.path().join("other");
     for (text, words) in [
         (greeting(PROTOCOL + 1), "Update the program here"),
