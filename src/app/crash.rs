@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use super::anonymous::anonymous;
+use super::jobs::user_error;
 use super::terminal::interrupt;
 use super::terminal::stdout::say;
-use super::{log, paths, user_error};
+use super::{log, paths};
 use crate::model::io::{atomic_file, catch_panic};
 
 /// Most reports of one process: a panic may come again with every frame.

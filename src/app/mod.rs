@@ -27,5 +27,4 @@ mod value_parser;
 pub mod window;
 pub mod worker;
 
-pub use jobs::user_error;
 pub use window::App;

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use ssmprobe::app::jobs::user_error::UserError;
 use ssmprobe::app::state::connection::Host;
-use ssmprobe::app::user_error::UserError;
 use ssmprobe::app::{crash, log, remote};
 use ssmprobe::model::io::catch_panic::{contain, guard};
 

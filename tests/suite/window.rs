@@ -12,10 +12,10 @@ use ssmprobe::app::App;
 use ssmprobe::app::jobs::info::BackboneInfo;
 use ssmprobe::app::jobs::result_file::ResultFile;
 use ssmprobe::app::jobs::similarity;
+use ssmprobe::app::jobs::user_error::ON_CPU;
 use ssmprobe::app::jobs::{ExplainResult, Unit};
 use ssmprobe::app::remote::AnyWorker;
 use ssmprobe::app::state::{ColumnState, RevealTarget};
-use ssmprobe::app::user_error::ON_CPU;
 use ssmprobe::viz::{FIGURES, shared};
 
 use self::prelude::*;
@@ -32,6 +32,7 @@ pub mod prelude {
     pub use egui_kittest::kittest::Queryable as _;
     pub use serde_json::{Value, json};
     pub use ssmprobe::app::jobs::info::ProbeInfo;
+    pub use ssmprobe::app::jobs::user_error::UserError;
     pub use ssmprobe::app::jobs::{
         BackboneOptions, ClassChoice, ColumnId, Compute, Event, ExplainSettings, Fetch, Files, ImageId,
         JobId, ProbeId, Request,
@@ -40,7 +41,6 @@ pub mod prelude {
     pub use ssmprobe::app::state::command::{Action, Command};
     pub use ssmprobe::app::state::settings::Settings;
     pub use ssmprobe::app::state::workspace::Workspace;
-    pub use ssmprobe::app::user_error::UserError;
     pub use ssmprobe::model::explain::evaluation::Evaluation;
     pub use ssmprobe::model::explain::intervention::Intervention;
     pub use ssmprobe::model::grid::Grid;

@@ -52,11 +52,11 @@ mod prelude {
     pub(super) use serde_json::{Value, json};
 
     pub(super) use crate::app::format::{counted, shell_path, shell_word};
+    pub(super) use crate::app::jobs::user_error::Usage;
     pub(super) use crate::app::terminal::interrupt;
     pub(super) use crate::app::terminal::progress::Display;
     pub(super) use crate::app::terminal::reporter::TerminalReporter;
     pub(super) use crate::app::terminal::stdout::{self, say};
-    pub(super) use crate::app::user_error::Usage;
 }
 
 /// Interactive diagnostics for order-sensitive probes on frozen vision backbones.

@@ -6,11 +6,11 @@ use super::on_flags::{JOB, POLL_INTERVAL};
 use crate::app::cli::prelude::*;
 use crate::app::jobs::detached::{LAST_OUTPUT, LOGS};
 use crate::app::jobs::train_event::TrainEvent;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Event, Fetch, Request, TrainCommand};
 use crate::app::remote::{AnyWorker as _, Link};
 use crate::app::state::connection::{Connection, Host};
 use crate::app::terminal::stdout::print_message;
-use crate::app::user_error::UserError;
 
 /// What is known of the training.
 struct RemoteTraining {

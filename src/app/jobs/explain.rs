@@ -11,7 +11,7 @@ use super::regions::RegionSource;
 use super::token_memory::{CachedTokens, Key};
 use super::tokens::read_batch;
 use super::{BackboneId, ColumnId, JobError, ProbeId, Reporter, Unit};
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::ImageSource;
 use crate::model::explain::attribution::attribute;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::path_kind::{PathKind, kind_of};
 use super::{JobError, Reporter};
+use crate::app::jobs::user_error::UserError;
 use crate::app::paths::expanded;
-use crate::app::user_error::UserError;
 
 /// Most entries of a listing.
 pub const MAX_ENTRIES: usize = 10_000;

@@ -17,8 +17,8 @@ use super::tasks::plan_file;
 use super::{DatasetId, Event, JobError, JobId, Reporter, Unit, fetch, folder, received};
 use crate::app::format::counted;
 use crate::app::image_files::{images_below, is_probe};
+use crate::app::jobs::user_error::UserError;
 use crate::app::paths::expanded;
-use crate::app::user_error::UserError;
 use crate::model::data::{self, DataError, Dataset, Split};
 use crate::model::train::run::{Manifest, Run, RunError};
 

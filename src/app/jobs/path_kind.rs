@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::detached::lock;
 use super::tasks::plan_file;
 use crate::app::image_files::{is_probe, is_workspace};
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::data;
 use crate::model::data::image::is_named_image;
 use crate::model::io::atomic_file;

@@ -5,7 +5,7 @@ use std::path::Path;
 use burn::tensor::Device;
 
 use super::flag_overrides::FlagOverrides;
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};

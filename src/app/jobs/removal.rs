@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::evaluate::EvalProbe;
 use super::tokens::TokenReader;
 use super::{BackboneId, ClassChoice, JobError, Reporter, Unit};
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::{Dataset, ImageSource};
 use crate::model::explain::evaluation::answer::Answer;

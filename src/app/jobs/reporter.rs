@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::engine::Engine;
 use super::extract::{Event, ExtractError, out_of_memory};
 use super::{Cancel, Unit};
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::data::{DataError, Dataset};
 
 /// Why a job ended early.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::engine::Engine;
 use super::evaluate::EvalProbe;
 use super::{ImageId, JobError, Reporter, Unit};
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::backbone::preprocess::{Pixels, Preprocessor};
 use crate::model::data::ImageSource;
 use crate::model::explain::stability::perturb::{Perturbation, kinds};

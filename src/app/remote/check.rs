@@ -3,7 +3,7 @@
 
 use crate::app::jobs::Event;
 use crate::app::jobs::train_event::TrainEvent;
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::backbone::config::PATCH_LIMIT;
 use crate::viz::draw::check::check_within;
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use super::pending::PendingRequests;
 use super::{AnyWorker, Remote, RemoteError, RemoteErrorKind, WorkerAddress, described};
 use crate::app::jobs::similarity::{self, SimilarityRequest};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Compute, Event, JobId, Request};
 use crate::app::state::connection::{Connection, Host};
-use crate::app::user_error::UserError;
 use crate::app::worker::Waker;
 
 /// The longest delay between two attempts to connect.

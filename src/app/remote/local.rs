@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::pending::PendingRequests;
 use super::{AnyWorker, Link};
 use crate::app::crash;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Event, Request};
 use crate::app::state::connection::Connection;
-use crate::app::user_error::UserError;
 use crate::app::worker::{Waker, Worker, WorkerEnv};
 
 /// The threads of this program, or the process in their place.

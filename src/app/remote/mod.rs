@@ -38,8 +38,8 @@ pub use self::link::Link;
 use self::process::{StderrTail, wait_or_kill};
 use self::silence::{TIMES, Times, Watched};
 pub use self::ssh_config::{hosts, user_config};
+use super::jobs::user_error::UserError;
 use super::jobs::{Event, Request};
-use super::user_error::UserError;
 use super::worker::Waker;
 use super::worker::task_queue::TaskQueue;
 

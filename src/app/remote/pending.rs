@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use indexmap::IndexMap;
 
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Compute, Event, Fetch, ImageId, JobId, Request};
-use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 
 /// A job that was running at this many losses of the connection may be their cause, and fails.

@@ -16,11 +16,11 @@ use super::hello::{Hello, PROTOCOL};
 use super::home::at_home;
 use super::silence::{TIMES, Watched};
 use crate::app::format::counted;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Event, Request};
 use crate::app::process_memory;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
-use crate::app::user_error::UserError;
 use crate::app::worker::{Worker, WorkerEnv};
 use crate::model::data::ImageSource;
 

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 
 use super::html::{FIGURES, Page, Part, WIDTH_MM, plot, probe_name};
 use crate::app::jobs::Cancel;
+use crate::app::jobs::user_error::UserError;
 use crate::app::paths;
 use crate::app::state::Finding;
 use crate::app::state::share::{Share, ShareKind, Shared, SharedFinding};
-use crate::app::user_error::UserError;
 use crate::model::io::{atomic_file, temporary};
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::FileTheme;

@@ -12,8 +12,8 @@ use std::thread::Builder;
 
 use self::files::{FILE, SessionFile, Worth};
 pub use self::files::{fingerprint, has_notes};
+use crate::app::jobs::user_error::UserError;
 use crate::app::state::workspace::{Workspace, WorkspaceError};
-use crate::app::user_error::UserError;
 use crate::model::io::atomic_file;
 
 /// The session of a window, and what was last written of it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Known;
 use crate::app::jobs::JobId;
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 
 /// The latest `MOST` answers, each with its inputs, and the job under way.
 pub(super) struct Answers<K, V, const MOST: usize> {

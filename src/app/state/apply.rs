@@ -9,8 +9,8 @@ use super::library::{Image, Label, Status};
 use super::run_choice::MAX_AUTO_COLUMNS;
 use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{BackboneId, DatasetId, Event, ImageId, JobId, ProbeId, Request};
-use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 
 impl State {

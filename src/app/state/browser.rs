@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::State;
 use super::jobs::JobKind;
 use crate::app::jobs::folder::Folder;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Files, JobId, Request};
-use crate::app::user_error::UserError;
 
 /// The folder browser's content.
 #[derive(Clone, Debug, Default)]

@@ -10,11 +10,11 @@ use super::{Column, ColumnState, State};
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::info::Compatibility;
 use crate::app::jobs::regions::RegionSource;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Event, Explain, ExplainItem, ExplainSettings, ImageId, JobId, ProbeId,
     Request,
 };
-use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::State;
 use super::recent::RecentItem;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Event, JobId, Progress, Request};
-use crate::app::user_error::UserError;
 
 /// Most notes shown at once; older ones are in the log.
 const MAX_TOASTS: usize = 5;

@@ -72,8 +72,8 @@ pub use self::watched_run::{Phase, WatchedRun};
 use super::jobs::{
     BackboneOptions, ClassChoice, ColumnId, DatasetId, ExplainSettings, ImageId, JobId, ProbeId, Request,
 };
+use crate::app::jobs::user_error::UserError;
 use crate::app::state::settings::Settings;
-use crate::app::user_error::UserError;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::trace::Trace;
 use crate::viz::draw::hover::Hover;

@@ -11,10 +11,10 @@ use super::library::Probe;
 use super::{Finding, FindingView, State};
 use crate::app::anonymous::{ShortNames, anonymous};
 use crate::app::jobs::regions::RegionSource;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, JobId, Progress, Request, Unit,
 };
-use crate::app::user_error::UserError;
 use crate::model::trace::{Attribution, Trace};
 use crate::viz::Figure as _;
 use crate::viz::draw::theme::FileTheme;

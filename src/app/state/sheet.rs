@@ -12,10 +12,10 @@ use super::{Known, State};
 use crate::app::format::counted;
 use crate::app::jobs::evaluate::EvalProbe;
 use crate::app::jobs::regions::RegionSource;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{
     ClassChoice, ColumnId, Compute, Explain, ExplainItem, ExplainResult, ImageId, JobId, Request,
 };
-use crate::app::user_error::UserError;
 use crate::model::grid::Grid;
 use crate::model::trace::{Picture, Prediction, Trace};
 

@@ -9,8 +9,8 @@ use super::watched_run::WatchedRun;
 use super::{Known, State};
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, Tasks, TrainPlace};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
-use crate::app::user_error::UserError;
 
 impl State {
     /// Where the next training can run. With a remote worker it must outlive the connection, so it cannot run in the worker.

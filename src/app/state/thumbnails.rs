@@ -5,8 +5,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::{Known, State};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{ImageId, Request};
-use crate::app::user_error::UserError;
 use crate::model::data::ImageSource;
 use crate::model::trace::Picture;
 

@@ -16,8 +16,8 @@ use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, TrainPlace};
 use crate::app::jobs::train::{Estimate, Preflight, TrainSettings};
 use crate::app::jobs::train_event::{TrainDelta, TrainEvent};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
-use crate::app::user_error::UserError;
 
 /// The state of training.
 #[derive(Default)]

@@ -10,8 +10,8 @@ use super::{ColumnState, State};
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::history::{About, TrainHistory};
 use crate::app::jobs::tasks::Tasks;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{JobId, Request};
-use crate::app::user_error::UserError;
 
 /// An open run.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use clap::{Args, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::tasks::time_limit;
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::app::value_parser::whole_number;
 
 /// Who runs the tasks.

@@ -12,10 +12,10 @@ use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::child_process::{ask_to_stop, own_group, stops_with_this_process};
 use crate::app::format::watching;
+use crate::app::jobs::user_error::Usage;
 use crate::app::paths;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
-use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::ExclusiveLock;
 

@@ -10,8 +10,8 @@ use super::flags::{SlurmFlags, SubmitTarget};
 use super::slurm;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
+use crate::app::jobs::user_error::Usage;
 use crate::app::paths::{self, make_folder, program};
-use crate::app::user_error::Usage;
 use crate::model::io::{Format, atomic_file};
 
 /// Largest plan file, in bytes.

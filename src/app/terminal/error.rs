@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::interrupt;
+use crate::app::jobs::user_error::{lines, refused};
 use crate::app::terminal::stdout::say;
-use crate::app::user_error::{lines, refused};
 use crate::model::backbone::hub::HubError;
 
 /// Prints the chain of an error to standard error. Returns the exit code: 130 if a download was interrupted, 2 if the command

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use super::dialogs::leaving::Leaving;
 use crate::app::jobs::JobId;
+use crate::app::jobs::user_error::UserError;
 use crate::app::state::Severity;
 use crate::app::state::command::Command;
 use crate::app::state::workspace::Workspace;
-use crate::app::user_error::UserError;
 
 /// An order to the application.
 pub enum WindowOrder {

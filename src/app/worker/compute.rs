@@ -13,10 +13,10 @@ use crate::app::jobs::engine::{BackboneSpec, Engine};
 use crate::app::jobs::extract::{self, ExtractError, Messages};
 use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::train_event::TrainEvent;
+use crate::app::jobs::user_error::ON_CPU;
 use crate::app::jobs::{
     BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, tell_extract,
 };
-use crate::app::user_error::ON_CPU;
 use crate::model::data::Dataset;
 
 /// A message to the thread.

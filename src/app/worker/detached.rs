@@ -24,10 +24,10 @@ use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, PrintedL
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::train_event::TrainEvent;
+use crate::app::jobs::user_error::Usage;
 use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
-use crate::app::user_error::Usage;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, owner_file};
 use crate::model::io::process::host_name;

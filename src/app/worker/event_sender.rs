@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::Waker;
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::train_event::TrainEvent;
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Cancel, Clock, Event, JobError, JobId, Reporter, Unit};
 use crate::app::log;
-use crate::app::user_error::UserError;
 use crate::model::io::catch_panic::contain;
 
 /// The sending end of the event queue, and the wake-up of its reader.

@@ -30,8 +30,8 @@ use self::run_watcher::RunWatcher;
 use self::task_queue::TaskQueue;
 use super::jobs::engine::Engine;
 pub use super::jobs::engine::WorkerEnv;
+use super::jobs::user_error::UserError;
 use super::jobs::{Cancel, Compute, Event, Fetch, JobId, Request};
-use super::user_error::UserError;
 
 /// Called after every event, from any thread: requests a frame of the window.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;

@@ -12,9 +12,9 @@ use super::task_queue::TaskQueue;
 use super::tasks;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::tasks::{TaskPhase, Tasks};
+use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Cancel, Event};
 use crate::app::submit::status::query_interval;
-use crate::app::user_error::UserError;
 
 /// Time between two checks of the folders.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use super::TrainArgs;
 use crate::app::cli::prelude::*;
 use crate::app::jobs::train::Event;
 use crate::app::jobs::train::tensorboard::TensorBoard;
-use crate::app::user_error::lines;
+use crate::app::jobs::user_error::lines;
 
 /// The writer of event files; `None` without `--tensorboard`, or after an error.
 pub(super) struct Board(Option<TensorBoard>);

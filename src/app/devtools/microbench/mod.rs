@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use self::backbone::Vit;
 use crate::app::format;
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::grid::Grid;

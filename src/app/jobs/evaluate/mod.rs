@@ -19,7 +19,7 @@ use super::removal::{Encoder, SubsetReader};
 use super::train::labelled;
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter};
 use crate::app::format::{count, counted, noun};
-use crate::app::user_error::UserError;
+use crate::app::jobs::user_error::UserError;
 use crate::model::data::{Dataset, Split};
 use crate::model::explain::evaluation::evaluator::{Evaluator, dataset_classes};
 use crate::model::explain::evaluation::metrics::MetricsSpec;

@@ -32,7 +32,7 @@ use super::stability::left_out;
 use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
 use super::{Cancel, JobError, Reporter, Sink};
 use crate::app::format::{file_name, file_stem};
-use crate::app::user_error::{Usage, lines};
+use crate::app::jobs::user_error::{Usage, lines};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::token_spec::TokenSpec;

@@ -9,8 +9,8 @@ use anyhow::Context as _;
 use super::Source;
 use crate::app::format;
 use crate::app::image_files::images_below;
+use crate::app::jobs::user_error::Usage;
 use crate::app::jobs::{check_there, open};
-use crate::app::user_error::Usage;
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
 

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::data::{Dataset, Sample, Split, synsets};
 use crate::model::io::{Format, atomic_file, if_there, sha256, temporary};
 use crate::model::pretrain::Plan;

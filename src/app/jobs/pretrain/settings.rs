@@ -6,7 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{BATCHES, COUNTS, SEEDS, is_rate, is_share};
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::app::value_parser::{fraction, number, whole_number};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;

@@ -205,7 +205,7 @@ mod tests {
             let error = check(joined, own).unwrap_err();
             let said = error.to_string();
             assert!(said.contains("(--config)") && said.contains("(--blocks)"), "{said}");
-            assert!(crate::app::user_error::refused(&error.into()));
+            assert!(crate::app::jobs::user_error::refused(&error.into()));
         }
     }
 

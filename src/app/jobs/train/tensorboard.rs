@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use anyhow::{Context, bail};
 
 use crate::app::jobs::history::disk;
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::io::{atomic_file, if_there, tfrecord};
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Metric, Run};

@@ -3,7 +3,7 @@
 use egui::ProgressBar;
 
 use crate::app::jobs::Progress;
-use crate::app::user_error::{ON_CPU, UserError};
+use crate::app::jobs::user_error::{ON_CPU, UserError};
 use crate::app::window::panels::prelude::*;
 
 /// Maximum width of text and progress bars in the middle of a panel.

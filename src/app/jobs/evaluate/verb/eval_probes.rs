@@ -9,7 +9,7 @@ use crate::app::format::{counted, file_stem};
 use crate::app::jobs::evaluate::subset;
 use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
-use crate::app::user_error::Usage;
+use crate::app::jobs::user_error::Usage;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::data::{self, Dataset, Split, synsets};
 use crate::model::explain::evaluation::metrics::Metrics;
