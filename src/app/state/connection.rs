@@ -105,6 +105,9 @@ impl State {
         if !matches!(now, Connection::Connected { .. }) {
             self.remote_memory = None;
         }
+        if !matches!(now, Connection::Lost { .. }) {
+            self.drop_loss_toast();
+        }
         match (&before, &now) {
             (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
                 if before == host => {}
@@ -123,9 +126,18 @@ impl State {
                     true => format!("Connection lost: {why}\nEverything on screen is kept"),
                     false => why.clone(),
                 };
-                self.note(Severity::Error, text);
+                self.record(Severity::Error, text.clone());
+                self.drop_loss_toast(); // of an earlier reason
+                self.loss_toast = Some(self.toast(Severity::Error, text));
             }
             _ => {}
+        }
+    }
+
+    /// Removes the note of why the connection was lost: it is over once there is another one, or none is wanted.
+    fn drop_loss_toast(&mut self) {
+        if let Some(told) = self.loss_toast.take() {
+            self.toasts.retain(|shown| shown.id != told);
         }
     }
 
@@ -204,14 +216,14 @@ mod tests {
         for left in [1, 0, 2, 1, 0] {
             state.set_connection(lost("the wire is cut", true, Some(left)));
         }
+        let texts = |state: &State| state.toasts.iter().map(|toast| toast.text.clone()).collect::<Vec<_>>();
+        let first = "Connected to me@gpu1";
+        let why = "Connection lost: the wire is cut\nEverything on screen is kept";
+        assert_eq!(texts(&state), [first, why]);
         state.set_connection(connected());
-        let texts: Vec<&str> = state.toasts.iter().map(|toast| toast.text.as_str()).collect();
-        let expected = [
-            "Connected to me@gpu1",
-            "Connection lost: the wire is cut\nEverything on screen is kept",
-            "Connected to me@gpu1 again: everything open or pending is requested again",
-        ];
-        assert_eq!(texts, expected);
+        let again = "Connected to me@gpu1 again: everything open or pending is requested again";
+        assert_eq!(texts(&state), [first, again]);
+        assert!(state.log_text().contains("the wire is cut"));
         assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));
         assert_eq!(state.settings.recent.hosts, [host()]);
         // The same address with another program is another host: either may be started again.

@@ -184,7 +184,7 @@ impl State {
     }
 
     /// Shows a note alone; returns its id.
-    fn toast(&mut self, severity: Severity, text: String) -> u64 {
+    pub(super) fn toast(&mut self, severity: Severity, text: String) -> u64 {
         if self.toasts.len() >= MAX_TOASTS {
             // Errors stay until they are dismissed.
             let passing = self.toasts.iter().position(|shown| shown.severity != Severity::Error);
