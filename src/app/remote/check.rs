@@ -54,6 +54,7 @@ pub(super) fn checked(mut event: Event) -> Event {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::sync::Arc;
 
     use half::f16;
@@ -64,7 +65,7 @@ mod tests {
     use crate::app::jobs::history::About;
     use crate::app::jobs::history::disk::RunSnapshot;
     use crate::app::jobs::{ColumnId, DatasetId, ExplainResult, ImageId, JobId};
-    use crate::model::data::{Dataset, Split};
+    use crate::model::data::{Dataset, Sample, Split};
     use crate::model::explain::evaluation::EvalSet;
     use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
     use crate::model::explain::evaluation::vectors::TokenVectors;
@@ -101,15 +102,15 @@ mod tests {
 
     #[test]
     fn tables_that_do_not_fit_each_other_read_no_order() {
-        let is_kept = |gain: &[f64], table: &[f64], sweeps: u64| {
+        let is_kept = |gain: usize, patches: usize, table: usize, sweeps: u64| {
             let none = json!({ "mean": 0.0, "std": 0.0, "best": 0.0, "worst": 0.0, "drawn": [] });
             let logit = json!({
                 "bias": 0.0, "against": null, "descriptive": false, "bag": 0.0, "raster": null,
-                "exchange": { "Table": table }, "null": none
+                "exchange": { "Table": vec![0.0; table] }, "null": none
             });
             let reader = json!({
-                "gain": gain, "decay": null, "projections": [0.0, 0.0], "patches": [0.0, 0.0], "weight": [0.0],
-                "bias": [0.0], "classes": [], "logit": logit, "margin": null, "sweeps": sweeps
+                "gain": vec![1.0; gain], "decay": null, "projections": [0.0, 0.0], "patches": vec![0.0; patches],
+                "weight": [0.0], "bias": [0.0], "classes": [], "logit": logit, "margin": null, "sweeps": sweeps
             });
             let by_hand = Some(serde_json::from_value(reader).unwrap());
             let result = Ok(Arc::new(Trace::default()));
@@ -117,23 +118,30 @@ mod tests {
             let told = checked(Event::Explained { job: JobId(1), seen });
             matches!(told, Event::Explained { seen, .. } if seen[0].by_hand.is_some())
         };
-        assert!(is_kept(&[1.0; 2], &[0.0; 4], 1));
-        for (gain, table, sweeps) in [(0, 4, 1), (2, 3, 1), (2, 4, u64::MAX)] {
-            assert!(!is_kept(&vec![1.0; gain], &vec![0.0; table], sweeps), "{gain}, {table}, {sweeps}");
+        assert!(is_kept(2, 2, 4, 1));
+        for (gain, patches, table, sweeps) in
+            [(0, 2, 4, 1), (2, 1, 4, 1), (2, 3, 4, 1), (2, 2, 3, 1), (2, 2, 4, u64::MAX)]
+        {
+            assert!(!is_kept(gain, patches, table, sweeps), "{gain}, {patches}, {table}, {sweeps}");
         }
     }
 
     #[test]
     fn a_dataset_whose_images_are_not_there_is_refused() {
+        let classes = vec!["bird".to_owned()];
+        let sample = Sample { source: PathBuf::from("a.png").into(), class: 0, split: Split::Test };
+        let dataset =
+            Arc::new(Dataset { samples: vec![sample], classes: classes.clone(), ..Dataset::default() });
         let of = |samples: Vec<usize>, class: Vec<u32>| {
-            let (dataset, split) = (Arc::<Dataset>::default(), Split::Test);
+            let (dataset, split) = (dataset.clone(), Split::Test);
             let images = vec!["a.png".to_owned(); class.len()];
-            let asked = Arc::new(EvalSet { images, class, ..EvalSet::default() });
+            let asked = Arc::new(EvalSet { images, class, classes: classes.clone(), ..EvalSet::default() });
             let part = Arc::new(EvalSplit { dataset, split, samples, asked });
             checked(Event::DatasetOpened { job: JobId(1), entry: DatasetId(1), part })
         };
-        assert!(matches!(of(vec![], vec![]), Event::DatasetOpened { .. }));
-        for (samples, class) in [(vec![0], vec![0]), (vec![], vec![0]), (vec![0], vec![])] {
+        assert!(matches!(of(vec![0], vec![0]), Event::DatasetOpened { .. }));
+        for (samples, class) in [(vec![1], vec![0]), (vec![0], vec![1]), (vec![], vec![0]), (vec![0], vec![])]
+        {
             assert!(matches!(of(samples, class), Event::Failed(..)));
         }
     }
