@@ -264,6 +264,11 @@ mod tests {
     use crate::model::trace::Prediction;
 
     #[test]
+    fn a_name_with_a_quote_and_a_line_break_is_one_word_of_one_line() {
+        assert_eq!(shell_quoted("it's\n1.png"), r"'it'\''s 1.png'");
+    }
+
+    #[test]
     fn a_probe_without_the_true_class_is_not_called_wrong() {
         let best = Prediction { index: 7, name: "crane".to_owned(), logit: 0.0, probability: 0.5 };
         let trace =
