@@ -13,12 +13,12 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use self::order::{Row, order_of};
+use self::order::Row;
 pub use self::order::{kendall_tau, path_length};
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
 use crate::model::probe::head_output::{PlanRows, blocks};
-use crate::model::stats::quantiles;
+use crate::model::stats::{argsort, quantiles};
 
 /// An entry of the list of diagnostics.
 pub struct Measure {
@@ -67,7 +67,7 @@ pub const MEASURES: &[Measure] = &[
     entry("token_entropy", "Token entropy", SHARE, |s| entropy(&s.best_token)),
     entry("mean_position_spread", "Position spread", POSITIVE, |s| mean(&s.spread)),
     entry("kendall_tau", "Kendall tau to raster", (-1.0, 1.0), |s| kendall_tau(&s.expected)),
-    entry("path_length", "Path length", POSITIVE, |s| path_length(&order_of(&s.expected), s.grid)),
+    entry("path_length", "Path length", POSITIVE, |s| path_length(&argsort(&s.expected), s.grid)),
 ];
 
 /// The values of all [`MEASURES`], in their order, of a plan over `grid`.

@@ -2,7 +2,7 @@
 
 use crate::model::grid::Grid;
 use crate::model::ops::simd::vectorised;
-use crate::model::stats::{argsort, kendall};
+use crate::model::stats::kendall;
 
 /// Kendall's tau-b of `positions[i]` against `i`.
 pub fn kendall_tau(positions: &[f64]) -> f64 {
@@ -93,10 +93,4 @@ vectorised! {
         }
         sums.into_iter().sum()
     }
-}
-
-/// The tokens sorted by position; ties to the lower token.
-pub(super) fn order_of(positions: &[f64]) -> Vec<usize> {
-    // The sum turns -0 into 0, so that the two tie.
-    argsort(&positions.iter().map(|position| position + 0.0).collect::<Vec<_>>())
 }
