@@ -59,6 +59,15 @@ fn neighbours_fewer_than_k_all_vote_and_a_zero_vector_harms_nobody() {
 }
 
 #[test]
+fn of_equally_near_images_the_first_vote() {
+    // Twenty are equally far, and one that is a little nearer takes the place of the last of them.
+    let values = std::iter::repeat_n([0.0, 1.0], 20).chain([[0.01, 1.0]]).flatten().collect();
+    let classes: Vec<usize> = (0..20).map(|image| image / 10).chain([2]).collect();
+    let asked = Vectors { width: 2, values: vec![1.0, 0.0] };
+    assert_eq!(Neighbours::new(Vectors { width: 2, values }, &classes, 3).predict(asked), [0]);
+}
+
+#[test]
 fn neighbours_are_found_among_more_images_than_are_compared_at_once() {
     // One block compares 4096 images; the 20 vectors that point the other way come after them.
     let of = |vector: [f32; 2], images| std::iter::repeat_n(vector, images);

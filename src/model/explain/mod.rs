@@ -282,3 +282,15 @@ fn finite(values: &[f32]) -> bool {
 fn narrow(values: &[f64]) -> Vec<f32> {
     values.iter().map(|&x| x as f32).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_without_a_probability_that_float32_holds_go_by_their_logits() {
+        let found = predictions(&[-300.0, 0.0, -400.0, -200.0], &[]);
+        assert!(found[1..].iter().all(|class| class.probability == 0.0));
+        assert_eq!(found.iter().map(|class| class.index).collect::<Vec<_>>(), [1, 3, 0, 2]);
+    }
+}

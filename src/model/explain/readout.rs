@@ -217,6 +217,12 @@ mod tests {
     use crate::close::assert_close;
     use crate::model::probe::head_output::Plan;
 
+    #[test]
+    fn of_equal_rivals_the_first_is_compared_with() {
+        let found = [rival(&[1.0, 3.0, 3.0, 3.0], 1), rival(&[2.0, 2.0], 0), rival(&[1.0], 0)];
+        assert_eq!(found, [Some(2), Some(1), None]);
+    }
+
     /// With a plan large enough to be summed in several blocks.
     #[test]
     fn a_plan_is_read_by_its_rows_and_by_its_columns() {
