@@ -125,4 +125,13 @@ mod tests {
             assert!(other.restore(&optimizer.to_arrays(), &params, &device).is_none());
         }
     }
+
+    /// The formula would keep weights that start at 0 there.
+    #[test]
+    fn gradients_of_zeros_are_not_scaled() {
+        let of = |values: [f32; 2]| Tensor::<1>::from_data(&values[..], &Device::flex());
+        let factor = |value, gradient| scale(&of(value), &of(gradient)).into_scalar::<f32>();
+        assert_eq!((factor([0.0; 2], [3.0, 4.0]), factor([3.0, 4.0], [0.0; 2])), (1.0, 1.0));
+        assert!((factor([3.0, 4.0], [0.0, 2.0]) - 2.5e-3).abs() < 1e-8);
+    }
 }
