@@ -527,16 +527,27 @@ fn logits_that_are_not_finite_are_refused() {
     let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
     let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
     assert!(refused.starts_with("0.png: the logits contain non-finite values"), "{refused}");
-    let mut overflowed = cache.tokens(0);
+    let (mut overflowed, mut broken_cls) = (cache.tokens(0), cache.tokens(0));
     overflowed.patches[0] = f32::INFINITY;
-    let refused = trace(&probe, Intervention::None, &overflowed).unwrap_err().to_string();
-    assert!(refused.contains("--arithmetic float32"), "{refused}");
+    broken_cls.cls.as_mut().unwrap()[1] = f32::NAN;
+    for tokens in [overflowed, broken_cls] {
+        let refused = trace(&probe, Intervention::None, &tokens).unwrap_err().to_string();
+        assert!(refused.contains("--arithmetic float32"), "{refused}");
+    }
     // Finite in float64 alone, so that no trace could hold them.
     let mut large = probe.clone();
     large.classifier.weight.fill(f32::MAX);
     large.classifier.bias = vec![f32::MAX, f32::MIN, 0.0];
     let refused = trace(&large, Intervention::None, &cache.tokens(0)).unwrap_err().to_string();
     assert!(refused.contains("the logits exceed the largest float32"), "{refused}");
+    // The kernel brings logits back into range, and proxies do without it.
+    let mut steep = self::probe("raster", Sharing::Shared);
+    steep.classifier.weight.fill(f32::MAX);
+    for name in ["s4.0.C", "s4.0.D"] {
+        steep.arrays[name].data.iter_mut().for_each(|x| *x *= 1e-30);
+    }
+    let refused = trace(&steep, Intervention::None, &cache.tokens(0)).unwrap_err().to_string();
+    assert!(refused.contains("the evidence proxies exceed the largest float32"), "{refused}");
 }
 
 #[test]
