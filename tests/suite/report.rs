@@ -1055,6 +1055,9 @@ fn few_images_prove_neither_a_difference_nor_its_absence() {
         let table = &build("paired", &[source])[0];
         let [low, high, raw, equivalence] = [3, 4, 5, 9].map(|at| number(&table.rows[0].cells[at]).unwrap());
         assert!(raw == p && low < 0.0 && high >= 0.0, "{images}: {raw}, {low} to {high}");
+        // As if one of two more images had gone either way.
+        let least = 100.0 / (IMAGES + 2) as f64;
+        assert!(high - low > 3.9 * least, "{images}: {low} to {high}");
         // Of 20 images, heads that differ on a tenth may differ on none: 0.9^20 is 0.12.
         assert!(equivalence > 0.05, "{images}: {equivalence}");
     }
