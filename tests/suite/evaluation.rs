@@ -588,6 +588,11 @@ fn an_evaluation_is_of_the_probe_and_the_backbone_that_were_asked() {
         state.dispatch(Command::SetExplainSettings(before));
         assert!(state.evaluation_of(first).is_some() && state.evaluation_of(second).is_some());
     }
+    // And objects are those of other masks.
+    for (masks, is_known) in [(Some(PathBuf::from("masks")), false), (None, true)] {
+        state.dispatch(Command::SetMasks(masks));
+        assert_eq!([first, second].map(|column| state.evaluation_of(column).is_some()), [is_known; 2]);
+    }
     // The backbone is reopened at another layer, then with other weights.
     let options = BackboneOptions { layer: Some(1), ..BackboneOptions::default() };
     for (options, weights) in [(options, "weights of one"), (BackboneOptions::default(), "others")] {
