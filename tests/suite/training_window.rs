@@ -489,6 +489,9 @@ fn curves_grow_heads_are_hidden_and_the_training_rests_and_stops() {
     assert!(pane.0.has("12,000 images to train on, 1,500 to test on"));
     pane.train_event(again, probes(SystemTime::UNIX_EPOCH + Duration::from_secs(9)));
     assert_eq!(opened(&pane), 1, "what was asked before is answered; it is opened again");
+    // Its job may end without a last word of it.
+    pane.deliver(Event::Cancelled(again));
+    assert!(pane.0.has("Stopped and saved"));
 }
 
 #[test]
