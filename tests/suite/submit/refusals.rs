@@ -384,7 +384,9 @@ fn what_could_not_be_read_again_is_not_submitted() {
     let desk = Desk::new(24, 12);
     let bin = slurm(&desk, TAKES);
     let submit = |more: &[&str]| on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
-    assert_ends(&mut submit(&["--seeds", "1000000"]), 2, &["a plan has at most 1000000", "--tasks"]);
+    let mut many = desk.on_data("train", "cache");
+    many.args(["--heads", "gap", "--seeds", "1000000", "--submit", "slurm", "--out"]).arg(desk.path("run"));
+    assert_ends(&mut on(&bin, many), 2, &["a plan has at most 1000000", "--tasks"]);
     let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).expect("a folder");
     assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
