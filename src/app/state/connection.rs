@@ -137,7 +137,7 @@ impl State {
     /// Removes the note of why the connection was lost: it is over once there is another one, or none is wanted.
     fn drop_loss_toast(&mut self) {
         if let Some(told) = self.loss_toast.take() {
-            self.toasts.retain(|shown| shown.id != told);
+            self.dismiss_toast(told);
         }
     }
 

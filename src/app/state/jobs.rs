@@ -195,6 +195,11 @@ impl State {
         id
     }
 
+    /// Removes a note; it stays in the log.
+    pub(super) fn dismiss_toast(&mut self, id: u64) {
+        self.toasts.retain(|shown| shown.id != id);
+    }
+
     /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown,
     /// which tells the last: the others may be of what was opened before.
     fn note_failure(&mut self, error: &UserError) {
@@ -217,7 +222,7 @@ impl State {
         let failed = |job: &Job| job.kind == JobKind::List && job.error.is_some();
         let is_settled = |_: &mut Failure| !self.library.has_failed() && !self.jobs.values().any(failed);
         if let Some(Failure { toast, .. }) = self.failure.take_if(is_settled) {
-            self.toasts.retain(|shown| shown.id != toast);
+            self.dismiss_toast(toast);
         }
     }
 

@@ -328,7 +328,7 @@ impl State {
                 Vec::new()
             }
             Command::DismissToast(id) => {
-                self.toasts.retain(|toast| toast.id != id);
+                self.dismiss_toast(id);
                 Vec::new()
             }
             Command::ShowThumbnails(images) => self.show_thumbnails(&images),
