@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::diagnostics::PlanStats;
-use super::evidence::{self, Exact};
+use super::evidence::{self, Exact, Proxy};
 use super::intervention::{Intervention, InterventionError};
 use super::readout;
 use crate::model::probe::Probe;
@@ -66,6 +66,16 @@ impl<'a> ImageReading<'a> {
     /// Exact evidence for a class, or why there is none.
     pub fn evidence(&self, class: usize) -> Result<Exact, &'static str> {
         evidence::exact(&self.output, self.tokens, &self.probe.classifier, class)
+    }
+
+    /// The paper's [proxy](evidence::proxy) for a class. It decays by `rho`, whatever the gain, but is 0 where tokens are dropped.
+    pub fn proxy(&self, class: usize, rho: Option<f64>) -> Option<Proxy> {
+        let mut proxy = evidence::proxy(&self.output, self.tokens, self.probe.classifier.row(class), rho)?;
+        if let Intervention::Last(kept) = self.change {
+            let dropped = self.tokens.grid.len().saturating_sub(kept);
+            [&mut proxy.routed, &mut proxy.raster].into_iter().for_each(|values| values[..dropped].fill(0.0));
+        }
+        Some(proxy)
     }
 
     /// The plan by which the head read the tokens; `None` if their order was not soft.

@@ -27,7 +27,7 @@ use super::tokens::Tokens;
 use super::trace::{Diagnostic, Evidence, Found, Matrix, Picture, Prediction, Reading, Routing, Trace};
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::diagnostics::{MEASURES, PlanStats};
-use crate::model::explain::evidence::{Proxy, proxy, raster};
+use crate::model::explain::evidence::raster;
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, InterventionError, permutation};
 use crate::model::explain::null_model::NullBands;
@@ -241,12 +241,7 @@ fn diagnose(
 fn evidence(read: &ImageReading<'_>, class: usize, rho: Option<f64>) -> Evidence {
     let ImageReading { probe, tokens, output, .. } = read;
     let row = probe.classifier.row(class);
-    let (exact, mut proxy) = (read.evidence(class), proxy(output, tokens, row, rho));
-    // It decays by rho, whatever the gain: also where the gain is 0 because the tokens are dropped.
-    if let (Intervention::Last(kept), Some(Proxy { routed, raster })) = (&read.change, &mut proxy) {
-        let dropped = tokens.grid.len().saturating_sub(*kept);
-        [routed, raster].into_iter().for_each(|values| values[..dropped].fill(0.0));
-    }
+    let (exact, proxy) = (read.evidence(class), read.proxy(class, rho));
     let found = exact.as_ref().ok();
     let raster = probe.head().router().and_then(|_| raster(output, tokens, row));
     Evidence {
