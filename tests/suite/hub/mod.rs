@@ -258,6 +258,19 @@ fn a_server_without_ranges_serves_too() {
 }
 
 #[test]
+fn a_part_that_was_not_asked_for_is_refused() {
+    let cache = tempfile::tempdir().unwrap();
+    // It is as long as the rest, and begins a byte before it.
+    let store = store(|request, model| match request.header("range") {
+        None => Reply { cut: Some(4000), ..Reply::content(request, model) },
+        Some(_) => Reply { status: 206, body: model[3999..model.len() - 1].to_vec(), ..Reply::default() }
+            .with("Content-Range", format!("bytes 3999-{}/{}", model.len() - 2, model.len())),
+    });
+    let server = hub(&usual(), &store);
+    assert_says(refusal(&client(&server, cache.path())), &["bytes from 4000 on were requested"]);
+}
+
+#[test]
 fn bytes_that_are_not_those_announced_are_discarded() {
     for (what, change) in [("damaged", 0), ("longer", 1)] {
         let cache = tempfile::tempdir().unwrap();
