@@ -211,11 +211,11 @@ pub(super) fn ratio(compression: Compression) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Seek as _, SeekFrom, Write as _};
 
     use parquet::basic::{Compression, GzipLevel};
 
-    use super::{Flaw, header, ratio};
+    use super::{BoundedFile, Flaw, MAGIC, MAX_METADATA_BYTES, header, ratio};
 
     /// A page header: type 0, `unpacked` and `packed` sizes, and the bytes that follow.
     fn page(unpacked: &[u8], packed: &[u8], rest: &[u8]) -> Vec<u8> {
@@ -256,6 +256,17 @@ mod tests {
             flaw(&page(&[0x20], &[0x20], &[0x4c, 0x15, 0x0a, 0x15, 0x04, 0x00, 0x00]), 1)
                 .contains("5 values")
         );
+    }
+
+    #[test]
+    fn metadata_beyond_its_bound_is_not_read_from_a_larger_file_either() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(MAX_METADATA_BYTES + 100).unwrap(); // takes no room on the disk
+        file.seek(SeekFrom::End(0)).unwrap();
+        file.write_all(&(MAX_METADATA_BYTES as u32 + 1).to_le_bytes()).unwrap();
+        file.write_all(MAGIC).unwrap();
+        let why = BoundedFile::open(file.path()).unwrap().metadata().unwrap_err().to_string();
+        assert!(why.contains("at most 8388608 are read"), "{why}");
     }
 
     #[test]
