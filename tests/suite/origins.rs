@@ -119,6 +119,7 @@ fn what_a_run_was_not_begun_with_is_refused_and_seeds_are_added() {
     ] {
         assert_ends(&mut resume(more), 2, &[&format!("another `{field}`")]);
     }
+    assert_ends(&mut resume(&["--seeds", "1000000"]), 2, &["it has 2000000 trainings"]);
     assert!(before == files(&desk.path("run/probes")));
     // One head by its name, too.
     assert_ends(&mut resume(&["--heads", "cls"]), 2, &["there, cls now;"]);

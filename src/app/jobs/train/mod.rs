@@ -97,6 +97,7 @@ pub fn run(
 ) -> Result<Summary, TrainingError> {
     let TrainSpec { plan, out, resume } = spec;
     let settings = &plan.settings;
+    plan.check_trainings()?; // also of a run that is resumed with more seeds
     let before = existing(spec, tell)?;
     let dataset = plan.dataset().map_err(|source| match &before {
         Some((_, run)) if settings.data.as_ref() == Some(&run.manifest.dataset.path) => {

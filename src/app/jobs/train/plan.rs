@@ -67,6 +67,13 @@ impl TrainPlan {
         layers.into_iter().collect()
     }
 
+    /// Refuses more trainings than a run may have: every reader would refuse its folder.
+    pub(super) fn check_trainings(&self) -> Result<(), TrainingError> {
+        check_trainings(self.heads.len(), self.settings.seeds).map_err(|why| {
+            TrainingError::Refused(format!("the run is too large: {why}; train fewer seeds or heads in it"))
+        })
+    }
+
     /// Refuses more trainings than a run may have, duplicate names, names that cannot be part of a file name, trainings that end
     /// within the warm-up, a head whose `blocks` is neither 1 nor the number of joined layers, and one with batch normalisation
     /// of single images.
@@ -80,10 +87,7 @@ impl TrainPlan {
                 counted(warm_up, "epoch", "epochs")
             )));
         }
-        // Every reader would refuse its folder.
-        check_trainings(self.heads.len(), self.settings.seeds).map_err(|why| {
-            TrainingError::Refused(format!("the run is too large: {why}; train fewer seeds or heads in it"))
-        })?;
+        self.check_trainings()?;
         let mut seen = HashSet::new();
         let joined = self.settings.tokens.token_spec.joined();
         for Variant { name, head, config, .. } in &self.heads {
