@@ -21,6 +21,8 @@ use serde::de::DeserializeOwned;
 
 /// Largest body in bytes, compressed or not: the plan of 16,384 tokens.
 pub const LARGEST: usize = 1 << 30;
+/// Most values in a body: an empty text is one byte there and 24 in memory. Lists of images have ten bytes a value.
+const MAX_VALUES: usize = 1 << 27;
 /// Bodies of at most this many bytes are not compressed.
 const MIN_COMPRESSED: usize = 1 << 12;
 /// Leading bytes of a longer body that are compressed first, to see whether it pays.
@@ -68,6 +70,7 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
         let found = format!("it has {} bytes, expected at most {LARGEST}", body.len());
         return Err(FrameError::Unwritable { found });
     }
+    check_values(&body).map_err(|found| FrameError::Unwritable { found })?;
     let pays = compress && body.len() > MIN_COMPRESSED && deflate(&body[..body.len().min(SAMPLE)])?.1;
     let (packing, body) = if pays { (1, deflate(&body)?.0) } else { (0, body) };
     to.write_all(&(body.len() as u32).to_le_bytes())?;
@@ -90,6 +93,34 @@ fn deflate(bytes: &[u8]) -> io::Result<(Vec<u8>, bool)> {
     DeflateEncoder::new(bytes, LEVEL).read_to_end(&mut deflated)?;
     let pays = deflated.len() < bytes.len() / 4 * 3;
     Ok((deflated, pays))
+}
+
+/// An error if CBOR has more than [`MAX_VALUES`].
+fn check_values(body: &[u8]) -> Result<(), String> {
+    let found = if body.len() > MAX_VALUES { values(body) } else { 0 }; // each has at least one byte
+    match found {
+        0..=MAX_VALUES => Ok(()),
+        _ => Err(format!("it has {found} values, expected at most {MAX_VALUES}")),
+    }
+}
+
+/// The number of values in CBOR: texts, numbers, lists and maps, and those within them.
+fn values(mut body: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((&first, rest)) = body.split_first() {
+        count += 1;
+        let (kind, info) = (first >> 5, first & 31);
+        let wide = if (24..28).contains(&info) { 1 << (info - 24) } else { 0 };
+        let Some((argument, rest)) = rest.split_at_checked(wide) else { break };
+        let argument = argument.iter().fold(0, |number: usize, &byte| number << 8 | usize::from(byte));
+        let content = match (kind, info) {
+            (2 | 3, ..24) => usize::from(info), // bytes and text
+            (2 | 3, _) => argument,
+            _ => 0,
+        };
+        body = rest.get(content..).unwrap_or_default();
+    }
+    count
 }
 
 /// Reads the next message, after signs of life; `None` if the other end closed the pipe after the last one. Memory grows with the
@@ -132,6 +163,7 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
         }
         other => return Err(damaged(format!("compression {other}, expected 0 or 1"))),
     };
+    check_values(&body).map_err(damaged)?;
     let mut rest = &body[..];
     let value = ciborium::from_reader(&mut rest).map_err(|error| damaged(error.to_string()))?;
     match rest.len() {
@@ -142,7 +174,11 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::model::trace::Matrix;
 
     fn written(value: &impl Serialize, compress: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -176,6 +212,24 @@ mod tests {
             (written(&text, false)[4], written(&noise, true)[4], written(&"short", true)[4]),
             (0, 0, 0)
         );
+    }
+
+    #[test]
+    fn a_message_of_few_bytes_a_value_is_not_decoded_into_many_times_its_size() {
+        let long = "x".repeat(300);
+        let map = BTreeMap::from([("a", (1.5, 1_000_000_u64)), ("b", (f64::MAX, 7))]);
+        let matrix = Matrix { rows: 1, cols: 20_000, data: vec![-0.5; 20_000] };
+        let nested = (vec!["", "y", &long], matrix, map);
+        let mut body = Vec::new();
+        ciborium::into_writer(&nested, &mut body).unwrap();
+        assert_eq!(values(&body), 1 + (1 + 3) + (1 + 2 * 3) + (1 + 2 * (1 + 3)));
+        // A list of empty paths, as no worker sends it: a gigabyte of them took 24.
+        let count = MAX_VALUES as u32;
+        let [length, count] = [(count + 5).to_le_bytes(), count.to_be_bytes()];
+        let head = [&length[..], &[0, 0x9a], &count].concat();
+        let refused =
+            read::<Vec<PathBuf>>(&mut head.as_slice().chain(io::repeat(0x60))).unwrap_err().to_string();
+        assert!(refused.contains("it has 134217729 values, expected at most 134217728"), "{refused}");
     }
 
     /// A dataset of ImageNet's size is a hundred megabytes of paths, for which a window at the end of a slow line waits.
