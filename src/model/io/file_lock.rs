@@ -184,6 +184,23 @@ mod tests {
         });
     }
 
+    #[test]
+    fn who_waits_for_an_owner_file_that_names_nobody_knows_it_before() {
+        use super::{ExclusiveLock, owner_file};
+        use crate::model::io::atomic_file::write;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("train.lock");
+        assert_eq!(ExclusiveLock::other_machine(&path), None);
+        let names = r#"{"host": "elsewhere", "boot": "b", "process": 7, "beats": 3}"#;
+        for (content, host) in [(names, "elsewhere"), ("", "another machine")] {
+            write(&owner_file(&path), content.as_bytes()).unwrap();
+            assert_eq!(ExclusiveLock::other_machine(&path).as_deref(), Some(host));
+        }
+        std::fs::remove_file(owner_file(&path)).unwrap();
+        let _held = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+        assert_eq!(ExclusiveLock::other_machine(&path), None);
+    }
+
     #[cfg(unix)]
     #[test]
     fn an_owner_file_replaces_locks_where_there_are_none() {

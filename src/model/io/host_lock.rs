@@ -20,6 +20,8 @@ use super::{atomic_file, if_there, temporary};
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// A file that has not changed for this long has no living owner: no step of work takes as long.
 pub const STALE_AFTER: Duration = Duration::from_mins(3);
+/// The machine of a file that names none, as a kill or a full disk may leave it.
+const UNNAMED: &str = "another machine";
 /// Largest owner file, in bytes.
 const MAX_BYTES: u64 = 1 << 12;
 
@@ -101,9 +103,10 @@ impl HostLock {
         Ok(held)
     }
 
-    /// The machine that holds it, or did until it died, if it is another one: to [ask](Self::ask) for it may take minutes.
+    /// The machine that holds it, or did until it died, if it is or may be another one: to [ask](Self::ask) for it may take minutes.
     pub fn other_machine(path: &Path) -> Option<String> {
-        Some(look(path).ok()??.1?.owner.host).filter(|host| *host != host_name())
+        let (_, file) = look(path).ok()??;
+        Some(file.map_or_else(|| UNNAMED.into(), |file| file.owner.host)).filter(|host| *host != host_name())
     }
 
     /// The lock that the parent process has [handed](Self::hand_to) to this one, or is about to.
@@ -191,7 +194,7 @@ fn find_holder(
     loop {
         let Some((content, file)) = look(path)? else { return Ok(Holder::Nobody) };
         let liveness = file.as_ref().map_or(Liveness::Unknown, |file| file.owner.liveness(here, alone));
-        let alive = || Holder::Alive(file.map_or_else(|| "another machine".into(), |file| file.owner.host));
+        let alive = || Holder::Alive(file.map_or_else(|| UNNAMED.into(), |file| file.owner.host));
         match &seen {
             _ if liveness == Liveness::Dead => return Ok(Holder::Dead(content)),
             _ if liveness == Liveness::Alive && !patient => return Ok(alive()),
