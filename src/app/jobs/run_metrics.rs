@@ -155,9 +155,14 @@ impl RunMetrics {
 pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
     let path = run.folder().join(FILE);
     let bytes = if_there(atomic_file::read(&path, MAX_BYTES)).map_err(RunError::io("read", &path))?;
+    let damaged = |found: String| RunError::Evaluation { path: path.clone(), found };
     let metrics = bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose();
-    let mut metrics: Option<RunMetrics> =
-        metrics.map_err(|error| RunError::Evaluation { path, found: error.to_string() })?;
+    let mut metrics: Option<RunMetrics> = metrics.map_err(|error| damaged(error.to_string()))?;
+    // It becomes the name of a file.
+    let mut heads = metrics.iter().flat_map(|all| &all.probes).map(|probe| &probe.head);
+    if let Some(head) = heads.find(|head| head.contains(['/', '\\'])) {
+        return Err(damaged(format!("`{head}` names no head: those of the run have no slash")));
+    }
     // Earlier versions took shuffled tokens for those of the patches at their places.
     if TokenSpec::is_shuffled(&run.manifest.tokens.layer) {
         for ProbeMetrics { metrics, .. } in metrics.iter_mut().flat_map(|all| &mut all.probes) {
@@ -165,4 +170,22 @@ pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
         }
     }
     Ok(metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_whose_name_leads_to_another_file_is_refused() {
+        let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
+        let mut metrics = read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
+        metrics.probes[1].head = "../../other".to_owned();
+        let run = Run::open(folder.path()).unwrap();
+        metrics.write(&run).unwrap();
+        let refused = read(&run).unwrap_err().to_string();
+        assert!(refused.contains("evaluation.json: `../../other` names no head"), "{refused}");
+    }
 }
