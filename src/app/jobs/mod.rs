@@ -173,6 +173,20 @@ impl Compute {
         }
     }
 
+    /// Whether it is a verb, which is told of an extraction what a terminal shows.
+    pub fn is_verb(&self) -> bool {
+        match self {
+            Self::Inspect(_) | Self::Eval(_) | Self::Extract(_) => true,
+            Self::OpenProbe { .. }
+            | Self::Explain(_)
+            | Self::ExplainMany(_)
+            | Self::Evaluate(_)
+            | Self::Stability(_)
+            | Self::Removal(_)
+            | Self::Similarity(_) => false,
+        }
+    }
+
     /// Whether it computes on the device of the open backbones.
     pub fn needs_device(&self) -> bool {
         !matches!(self, Self::OpenProbe { .. } | Self::Similarity(_))

@@ -125,8 +125,8 @@ impl Queue {
 
     fn run_job(&mut self, engine: &mut Engine, Job { id, kind, cancel }: Job) {
         let (sender, device) = (self.sender.clone(), kind.device(engine));
-        let verb = matches!(kind, Kind::Compute(Compute::Eval(_) | Compute::Extract(_)));
-        let messages = verb.then(Messages::default);
+        let is_verb = matches!(&kind, Kind::Compute(request) if request.is_verb());
+        let messages = is_verb.then(Messages::default);
         let done = sender.run_job(id, &cancel, |events| {
             run(engine, kind, &mut QueueReporter { queue: self, events, messages })
         });
