@@ -1,6 +1,8 @@
 //! Accuracy by temperature and iterations (paper, "Sinkhorn hyperparameter grid search"): from the variants of one
 //! head whose names set these two fields.
 
+use std::collections::HashMap;
+
 use super::Source;
 use super::sweep::{Point, points, swept_heads};
 use super::table::{Cell, Column, Row, Table};
@@ -13,8 +15,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
 }
 
 fn table(source: &Source, head: &str) -> Table {
-    let position = |point: &Point| Some((point.number("iterations")?, point.number("temperature")?));
-    let points: Vec<((f64, f64), Point)> = points(source, head)
+    let number = |point: &Point, field: &str| Some(point.number(field)?.to_bits());
+    let position = |point: &Point| Some((number(point, "iterations")?, number(point, "temperature")?));
+    let points: HashMap<(u64, u64), Point> = points(source, head)
         .into_iter()
         .filter(|point| point.settings.len() == 2)
         .filter_map(|point| Some((position(&point)?, point)))
@@ -24,14 +27,13 @@ fn table(source: &Source, head: &str) -> Table {
         values.dedup();
         values
     };
-    let iterations = distinct(points.iter().map(|(at, _)| at.0).collect());
-    let temperatures = distinct(points.iter().map(|(at, _)| at.1).collect());
+    let iterations = distinct(points.keys().map(|at| f64::from_bits(at.0)).collect());
+    let temperatures = distinct(points.keys().map(|at| f64::from_bits(at.1)).collect());
     let mut columns = vec![Column::words("Iterations")];
     columns.extend(temperatures.iter().map(|t| Column::numbers(t.to_string()).within("Temperature")));
     let rows = iterations.iter().map(|&i| {
         let cells = temperatures.iter().map(|&t| {
-            let point = points.iter().find(|(at, _)| *at == (i, t));
-            point.map_or(Cell::None, |(_, point)| {
+            points.get(&(i.to_bits(), t.to_bits())).map_or(Cell::None, |point| {
                 Cell::over(&source.accuracies(&point.variant.name, ProbeCheckpoint::Best), 2)
             })
         });
