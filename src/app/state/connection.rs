@@ -96,7 +96,8 @@ impl Connection {
 }
 
 impl State {
-    /// Sets the state of the connection. Notes changes for the user, and remembers a host that was reached.
+    /// Sets the state of the connection. Notes a host that was reached, and remembers it; the band over the panes tells a loss, which
+    /// the log keeps.
     pub fn set_connection(&mut self, now: Connection) {
         let before = std::mem::replace(&mut self.connection, now.clone());
         if before.host() != now.host() {
@@ -104,9 +105,6 @@ impl State {
         }
         if !matches!(now, Connection::Connected { .. }) {
             self.remote_memory = None;
-        }
-        if !matches!(now, Connection::Lost { .. }) {
-            self.drop_loss_toast();
         }
         match (&before, &now) {
             (Connection::Connected { host: before, .. }, Connection::Connected { host, .. })
@@ -126,18 +124,9 @@ impl State {
                     true => format!("Connection lost: {why}\nEverything on screen is kept"),
                     false => why.clone(),
                 };
-                self.record(Severity::Error, text.clone());
-                self.drop_loss_toast(); // of an earlier reason
-                self.loss_toast = Some(self.toast(Severity::Error, text));
+                self.record(Severity::Error, text);
             }
             _ => {}
-        }
-    }
-
-    /// Removes the note of why the connection was lost: it is over once there is another one, or none is wanted.
-    fn drop_loss_toast(&mut self) {
-        if let Some(told) = self.loss_toast.take() {
-            self.dismiss_toast(told);
         }
     }
 
@@ -218,12 +207,11 @@ mod tests {
         }
         let texts = |state: &State| state.toasts.iter().map(|toast| toast.text.clone()).collect::<Vec<_>>();
         let first = "Connected to me@gpu1";
-        let why = "Connection lost: the wire is cut\nEverything on screen is kept";
-        assert_eq!(texts(&state), [first, why]);
+        assert_eq!(texts(&state), [first], "the band tells a loss");
         state.set_connection(connected());
         let again = "Connected to me@gpu1 again: everything open or pending is requested again";
         assert_eq!(texts(&state), [first, again]);
-        assert!(state.log_text().contains("the wire is cut"));
+        assert_eq!(state.log_text().matches("Connection lost: the wire is cut").count(), 1);
         assert!(state.log_text().contains("me@gpu1: ssmprobe 1, on cpu"));
         assert_eq!(state.settings.recent.hosts, [host()]);
         // The same address with another program is another host: either may be started again.

@@ -144,8 +144,6 @@ pub struct State {
     run_choice: RunChoice,
     /// The shown note about entries that could not be opened.
     failure: Option<Failure>,
-    /// The note of why the connection is lost.
-    loss_toast: Option<u64>,
     /// Whether the demo is being opened, which the user did not choose.
     opens_demo: bool,
     undo: Undo,

@@ -19,12 +19,15 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let (color, why) = match connection {
         Connection::Here | Connection::Connected { .. } => return,
         Connection::Connecting(_) => (cx.theme.muted, None),
-        Connection::Lost { why, .. } => (style::failed(cx.theme), Some(why)),
+        Connection::Lost { why, was_connected, .. } => {
+            let kept = if *was_connected { "\nEverything on screen is kept" } else { "" };
+            (style::failed(cx.theme), Some(format!("{why}{kept}")))
+        }
     };
     let text = |ui: &mut Ui| {
         ui.vertical(|ui| {
             ui.add(Label::new(RichText::new(connection.text()).strong()).wrap());
-            if let Some(why) = why.filter(|why| !why.is_empty()) {
+            if let Some(why) = why.as_deref().map(str::trim).filter(|why| !why.is_empty()) {
                 ui.add(Label::new(RichText::new(why).small()).wrap().selectable(true));
             }
         });
