@@ -15,7 +15,7 @@ use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::user_error::ON_CPU;
 use ssmprobe::app::jobs::{ExplainResult, Unit};
 use ssmprobe::app::remote::AnyWorker;
-use ssmprobe::app::state::{ColumnState, RevealTarget};
+use ssmprobe::app::state::{ColumnState, RevealTarget, Severity};
 use ssmprobe::viz::{FIGURES, shared};
 
 use self::prelude::*;
@@ -878,6 +878,24 @@ fn library_and_jobs_say_what_is_open_opening_and_failed() {
     window.click("Dismiss");
     assert!(!window.has("1 failed"));
     assert!(window.idle());
+}
+
+#[test]
+fn warnings_are_counted_until_the_log_is_opened() {
+    let mut window = Window::new();
+    let warn = |window: &mut Window| {
+        window.harness.state_mut().state.note(Severity::Warning, "a disk is slow");
+        window.harness.run();
+    };
+    (0..2).for_each(|_| warn(&mut window));
+    window.click("Log: 2 warnings");
+    assert!(!window.has("Log: ") && window.has("warning: a disk is slow"));
+    warn(&mut window);
+    assert!(!window.has("Log: "), "the log shows it");
+    window.click("Hide");
+    assert!(!window.has("Log: "));
+    warn(&mut window);
+    assert!(window.has("Log: 1 warning"));
 }
 
 #[test]

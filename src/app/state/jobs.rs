@@ -231,6 +231,7 @@ impl State {
         if self.log.len() >= MAX_LOG {
             self.log.drain(..MAX_LOG / 10);
         }
+        self.warnings += usize::from(severity == Severity::Warning);
         self.log.push(LogEntry { severity, text });
     }
 

@@ -117,6 +117,8 @@ pub struct State {
     pub toasts: Vec<Toast>,
     /// Errors and notes, the oldest first; of bounded length.
     pub log: Vec<LogEntry>,
+    /// The number of warnings so far, also of those that the log has dropped.
+    pub warnings: usize,
     /// Thumbnails of images.
     pub thumbnails: Thumbnails,
     /// Maps of the images of a contact sheet.

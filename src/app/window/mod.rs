@@ -80,6 +80,8 @@ pub struct MainWindow {
     start_pane: Option<String>,
     pinned: pinned::PinnedToken,
     jobs: bool,
+    /// The state's number of warnings when the log was last shown.
+    read_warnings: usize,
     /// Whether findings are shown instead of the library.
     findings: bool,
     /// Height of the jobs panel below the panes, 0 while it is hidden.
@@ -264,7 +266,13 @@ impl MainWindow {
         let panel = color32(style::panel(cx.theme));
         let frame = |x: i8, y: i8| Frame::new().fill(panel).inner_margin(Margin::symmetric(x, y));
         egui::Panel::top("menu").frame(frame(8, 4)).show(ui, |ui| menu::bar(self, ui, cx));
-        egui::Panel::bottom("status").frame(frame(8, 2)).show(ui, |ui| status::ui(ui, cx, &mut self.pinned));
+        if self.jobs {
+            self.read_warnings = cx.state.warnings; // the log shows them
+        }
+        let unread = cx.state.warnings - self.read_warnings;
+        egui::Panel::bottom("status")
+            .frame(frame(8, 2))
+            .show(ui, |ui| status::ui(ui, cx, &mut self.pinned, unread));
         let zoom = (100.0 * ui.ctx().zoom_factor()) as u32;
         if self.jobs {
             let below = egui::Panel::bottom(("jobs", zoom)).frame(frame(10, 4)).resizable(true);

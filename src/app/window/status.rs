@@ -8,10 +8,10 @@ use crate::app::format::{self, counted};
 use crate::app::jobs::detached::EPOCHS;
 use crate::app::jobs::{Progress, Unit};
 use crate::app::process_memory;
+use crate::app::state::JobKind;
 use crate::app::state::command::{Action, Command};
 use crate::app::state::connection::Connection;
 use crate::app::state::settings::DEVICES;
-use crate::app::state::{JobKind, Severity};
 use crate::app::window::panels::{PanelContext, UiAction};
 use crate::app::window::style;
 use crate::app::window::widgets::{fit, label_within, menu_button};
@@ -22,7 +22,8 @@ const NARROW_PX: f32 = 900.0;
 /// Least room for a job's title.
 const MIN_TITLE_PX: f32 = 40.0;
 
-pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
+/// Draws the bar; `unread` warnings came since the log was last shown.
+pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken, unread: usize) {
     ui.horizontal(|ui| {
         connection(ui, cx);
         device(ui, cx);
@@ -47,7 +48,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, pinned: &mut PinnedToken) {
             ui.label(RichText::new(text).small().weak()).on_hover_text(about);
         }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            jobs(ui, cx);
+            jobs(ui, cx, unread);
             ui.with_layout(Layout::left_to_right(Align::Center), |ui| pinned.ui(ui, cx));
         });
     });
@@ -112,13 +113,12 @@ fn device(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     menu.on_hover_text(about);
 }
 
-/// The running job with its progress, and how many failed.
-fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>) {
+/// The running job with its progress, and how many failed, or how many warnings are unread.
+fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>, unread: usize) {
     let failed = cx.state.jobs.values().filter(|job| job.error.is_some()).count();
-    let warned = cx.state.log.iter().filter(|entry| entry.severity == Severity::Warning).count();
     let text = match failed {
-        0 if warned == 0 => RichText::new("Jobs and log").small(),
-        0 => RichText::new(format!("Log: {}", counted(warned, "warning", "warnings"))).small(),
+        0 if unread == 0 => RichText::new("Jobs and log").small(),
+        0 => RichText::new(format!("Log: {}", counted(unread, "warning", "warnings"))).small(),
         count => style::failure(ui, format!("{count} failed")).small(),
     };
     let response = ui.button(text).on_hover_text("Jobs and log");
