@@ -266,6 +266,19 @@ fn a_tooltip_of_what_lies_below_goes_when_a_dialog_opens() {
 }
 
 #[test]
+fn a_choice_that_has_no_room_for_its_name_tells_it_in_its_one_tooltip() {
+    let mut window = Window::ready();
+    window.resize(1100.0, 900.0);
+    let order = window.harness.get_by_role_and_label(Role::ComboBox, "Order").rect().center();
+    window.harness.hover_at(order);
+    (0..8).for_each(|_| window.harness.step());
+    let texts = painted(window.harness.output());
+    let own = texts.iter().filter(|(text, ..)| text.contains("Change one thing in how the probe reads"));
+    let own: Vec<bool> = own.map(|(text, ..)| text.starts_with("Order\n")).collect();
+    assert_eq!(own, [true], "the name and what it does, in one box");
+}
+
+#[test]
 fn a_menu_says_why_an_entry_cannot_be_chosen() {
     let mut window = Window::new();
     window.click("View");

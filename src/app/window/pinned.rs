@@ -53,6 +53,6 @@ impl PinnedToken {
         }
         let text = RichText::new(text).small();
         ui.label(RichText::new("Pinned").small().color(color32(style::pinned(cx.theme))));
-        ui.add(Label::new(text.clone()).truncate()).on_hover_text(text);
+        ui.add(Label::new(text.clone()).truncate().show_tooltip_when_elided(false)).on_hover_text(text);
     }
 }

@@ -82,7 +82,11 @@ fn connection(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         Connection::Lost { why, .. } => (text.color(color32(style::failed(cx.theme))), why.as_str()),
         Connection::Here | Connection::Connecting(_) => (text, ""),
     };
-    if ui.button(text).on_hover_text(about).clicked() {
+    let mut button = ui.button(text);
+    if !about.is_empty() {
+        button = button.on_hover_text(about);
+    }
+    if button.clicked() {
         cx.choose(Action::Connect);
     }
     ui.separator();

@@ -31,6 +31,8 @@ const NAMES_PX: f32 = 130.0;
 
 /// The names of choices: of the probe, its order and the class.
 const NAMES: [&str; 3] = ["Probe", "Order", "Evidence for"];
+/// The tooltip on the choice of an order.
+const ABOUT_ORDER: &str = "Change one thing in how the probe reads; it is not retrained";
 
 /// How the parts of the line share its width.
 #[derive(Clone, Copy)]
@@ -157,7 +159,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     // The choice of order says how its reading is changed.
     let name = cx.focus.map(|id| cx.state.column_name(id)).unwrap_or_default();
     let fitted = cx.fit_title(&name, 13.5, text_width(190.0, room));
-    choice(ui, NAMES[0], combo, 190.0, room, [&shown, &fitted], |ui| {
+    choice(ui, [NAMES[0], ""], combo, 190.0, room, [&shown, &fitted], |ui| {
         for id in cx.state.columns.keys() {
             if ui.selectable_label(cx.focus == Some(*id), cx.state.column_title(*id)).clicked() {
                 cx.send(Command::Focus(*id));
@@ -172,26 +174,33 @@ fn text_width(width: f32, room: Room) -> f32 {
     width * room.choices - 24.0
 }
 
-/// A combo box of preferred width `width`, with its name before it if that fits too, which shows the second of two texts, and the
-/// first as a tooltip where that is cut.
+/// A combo box of preferred width `width`, with its name before it if that fits too, which shows the second of two texts. Its tooltip
+/// is the name where that does not fit, the first text where the second is cut, and what it is about.
 fn choice(
     ui: &mut Ui,
-    name: &str,
+    [name, about]: [&str; 2],
     combo: ComboBox,
     width: f32,
     room: Room,
     [whole, shown]: [&str; 2],
     list: impl FnOnce(&mut Ui),
-) -> Response {
+) {
     let label = room.named.then(|| ui.label(name).id);
     let fitted = widgets::fit(ui, shown, text_width(width, room));
-    let cut = (fitted.elided || shown != whole).then_some(whole);
+    let is_cut = fitted.elided || shown != whole;
     let combo = combo.width(width * room.choices).selected_text(fitted);
     let response = widgets::combo_of(ui, combo, list);
-    let response = cut.into_iter().fold(response, widgets::tell_whole);
-    match label {
+    if is_cut {
+        widgets::tell_whole(&response, whole);
+    }
+    let response = match label {
         Some(label) => response.labelled_by(label),
-        None => response.accessible_name(name).on_hover_text(name),
+        None => response.accessible_name(name),
+    };
+    let lines = [(label.is_none(), name), (is_cut, whole), (!about.is_empty(), about)];
+    let lines: Vec<&str> = lines.into_iter().filter_map(|(is_told, line)| is_told.then_some(line)).collect();
+    if !lines.is_empty() {
+        response.on_hover_text(lines.join("\n")); // one text: each would have a box of its own
     }
 }
 
@@ -210,7 +219,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
     let combo = ComboBox::from_id_salt("reading")
         .height(420.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    let response = choice(ui, NAMES[1], combo, 175.0, room, [&shown; 2], |ui| {
+    choice(ui, [NAMES[1], ABOUT_ORDER], combo, 175.0, room, [&shown; 2], |ui| {
         for other in all {
             if ui.selectable_label(change == other, name(&other)).clicked() {
                 cx.send(Command::SetChange(id, other));
@@ -219,7 +228,6 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         }
         widgets::inset(ui, |ui| temperature_of_column(ui, cx, id)); // as the entries above
     });
-    response.on_hover_text("Change one thing in how the probe reads; it is not retrained");
 }
 
 /// Chooses the class that evidence is for.
@@ -238,7 +246,7 @@ fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: 
     let combo = ComboBox::from_id_salt("class")
         .height(360.0)
         .close_behavior(egui::PopupCloseBehavior::CloseOnClickOutside);
-    choice(ui, NAMES[2], combo, 180.0, room, [shown; 2], |ui| classes(window, ui, cx));
+    choice(ui, [NAMES[2], ""], combo, 180.0, room, [shown; 2], |ui| classes(window, ui, cx));
 }
 
 /// The list of classes: the predicted one, the true one, and all of the open probes.

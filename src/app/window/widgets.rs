@@ -220,15 +220,14 @@ pub fn combo(
     cut.into_iter().fold(response, Response::on_hover_text)
 }
 
-/// A combo box that shows a text cut, with the `whole` one as its tooltip and for screen readers.
-pub fn tell_whole(combo: Response, whole: &str) -> Response {
+/// Tells screen readers the `whole` text of a combo box that shows it cut.
+pub fn tell_whole(combo: &Response, whole: &str) {
     let enabled = combo.enabled();
     combo.widget_info(|| WidgetInfo {
         enabled,
         current_text_value: Some(whole.to_owned()),
         ..WidgetInfo::new(Role::ComboBox)
     });
-    combo.on_hover_text(whole)
 }
 
 /// Shows a combo box, with what `list` draws in it.

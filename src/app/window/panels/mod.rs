@@ -355,7 +355,11 @@ impl<'a> PanelContext<'a> {
                 ui.selectable_value(&mut chosen, Some(column), name(Some(column)));
             }
         });
-        cut.into_iter().fold(list.labelled_by(id), tell_whole);
+        let list = list.labelled_by(id);
+        if let Some(whole) = cut {
+            tell_whole(&list, whole);
+            list.on_hover_text(whole);
+        }
         chosen
     }
 

@@ -121,7 +121,10 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings
                 ui.weak("Open one first");
             }
         });
-        list.labelled_by(label).on_hover_text(&settings.backbone);
+        let list = list.labelled_by(label);
+        if !settings.backbone.is_empty() {
+            list.on_hover_text(&settings.backbone);
+        }
         if ui.button("Open…").on_hover_text(Action::OpenBackbone.keyed()).clicked() {
             cx.choose(Action::OpenBackbone);
         }

@@ -127,7 +127,7 @@ fn row(
         compare(ui, cx, run, name);
         if let Some(why) = failure(&run.history, head) {
             let text = style::failure(ui, format!("Stopped: {why}")).small();
-            ui.add(egui::Label::new(text).truncate()).on_hover_text(why);
+            ui.add(egui::Label::new(text).truncate().show_tooltip_when_elided(false)).on_hover_text(why);
         }
     });
 }

@@ -116,7 +116,8 @@ fn row(ui: &mut Ui, cx: &PanelContext<'_>, task: &TaskStatus) {
             });
         }
         let last = task.said.last().map_or("", String::as_str);
-        let last = ui.add(Label::new(RichText::new(last).small().weak()).truncate());
+        let last = Label::new(RichText::new(last).small().weak()).truncate();
+        let last = ui.add(last.show_tooltip_when_elided(false));
         if !task.said.is_empty() {
             last.on_hover_text(task.said.join("\n"));
         }
