@@ -108,6 +108,17 @@ fn a_choice_that_cannot_be_had_is_kept_until_another_is_made() {
 }
 
 #[test]
+fn slurm_is_offered_before_a_plan_to_whoever_chose_it_last_time() {
+    let mut pane = Pane::filled();
+    assert_eq!(pane.0.state().train_places(), [TrainPlace::Here, TrainPlace::Detached]);
+    choose_slurm(&mut pane, on_partition("gpu"));
+    assert!(place(&pane) == TrainPlace::Slurm && pane.0.has("Partition"));
+    let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
+    pane.train_event(plan, TrainEvent::Planned(Box::new(preflight())));
+    assert!(place(&pane) == TrainPlace::Here && !pane.0.has("Partition"), "it is not there");
+}
+
+#[test]
 fn what_is_wrong_in_a_field_is_told_below_the_fields_which_are_alike_wide() {
     let mut pane = planned(true);
     choose_slurm(&mut pane, on_partition("gpu"));

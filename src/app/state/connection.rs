@@ -101,7 +101,7 @@ impl State {
     pub fn set_connection(&mut self, now: Connection) {
         let before = std::mem::replace(&mut self.connection, now.clone());
         if before.host() != now.host() {
-            self.training.slurm = false;
+            self.training.slurm = None;
         }
         if !matches!(now, Connection::Connected { .. }) {
             self.remote_memory = None;

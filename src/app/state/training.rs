@@ -35,8 +35,8 @@ pub struct Training {
     pub runs: IndexMap<PathBuf, WatchedRun>,
     /// The runs of the workspace that were not read yet.
     pub(super) unread: Vec<PathBuf>,
-    /// Whether the worker's machine has Slurm, as of the last preflight.
-    pub(super) slurm: bool,
+    /// Whether the worker's machine has Slurm, once a preflight has told.
+    pub(super) slurm: Option<bool>,
     /// The tasks that trainings would be cut into, by the commands that submit them.
     pub(super) tasks: Answers<TrainCommand, Vec<PlannedStage>, 1>,
     /// The job that submits tasks, and the command that it runs.
@@ -229,7 +229,7 @@ impl State {
             TrainEvent::Planned(preflight) => {
                 if let Some(PlannedForm(form)) = training.preflights.asked(job) {
                     let data = form.data.clone();
-                    training.slurm = preflight.slurm;
+                    training.slurm = Some(preflight.slurm);
                     training.preflights.answered(job, Ok(Arc::new(*preflight)), |_| true);
                     self.remember_used(data.into_iter().map(RecentItem::Dataset).collect());
                 }
