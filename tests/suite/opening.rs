@@ -296,9 +296,11 @@ fn a_run_that_fits_no_open_backbone_says_so() {
     let mut state = story();
     let job = state.dispatch(Command::OpenRun("runs/wide".into()))[0].job().expect("a job");
     let paths = vec![PathBuf::from("runs/wide/gap-80-best.safetensors")];
-    for request in state.apply(Event::ProbesListed { job, paths, sources: Vec::new() }) {
+    let sources = vec![("models/wide".into(), PathKind::Backbone)];
+    for request in state.apply(Event::ProbesListed { job, paths, sources }) {
         let Request::Compute(job, Compute::OpenProbe { entry, path }) = request else { continue };
-        state.apply(Event::ProbeOpened { job, entry, info: ProbeInfo { width: 48, ..named(&path) } });
+        let info = ProbeInfo { width: 48, backbone: "wide".into(), ..named(&path) };
+        state.apply(Event::ProbeOpened { job, entry, info });
     }
     let note = state.toasts.last().expect("a note");
     assert!(
@@ -306,6 +308,12 @@ fn a_run_that_fits_no_open_backbone_says_so() {
         "{}",
         note.text
     );
+    // Its panes say so too, and offer the backbone of the run.
+    assert_eq!(focused_probe(&state), "gap-80-best");
+    let wanted = state.backbone_to_open(id(&state, "gap-80-best"));
+    assert_eq!(wanted, Some(("wide", "models/wide".to_owned())));
+    wants!(state, Command::OpenBackbone("models/wide".into()));
+    assert_eq!(state.backbone_to_open(id(&state, "gap-80-best")), None, "it is open");
 }
 
 #[test]

@@ -514,6 +514,39 @@ fn a_failure_stays_readable() {
 }
 
 #[test]
+fn a_button_opens_the_backbone_that_the_file_of_a_probe_names() {
+    let probe_of = |backbone: &'static str| {
+        move |request: Request| match request {
+            Request::Compute(job, Compute::OpenProbe { entry, .. }) => {
+                let info = ProbeInfo { width: 768, backbone: backbone.into(), ..probe("gap") };
+                vec![Event::ProbeOpened { job, entry, info }, Event::Finished(job)]
+            }
+            other => succeed(other),
+        }
+    };
+    let opened = |window: &Window| -> Vec<String> {
+        let asked = window.take_requests().into_iter();
+        asked.filter_map(pick!(Request::Fetch(_, Fetch::OpenBackbone { source, .. }) => source)).collect()
+    };
+    // It does not fit the open one.
+    let mut window = Window::new();
+    window.open();
+    window.answer_with(probe_of("google/vit"));
+    assert!(window.has("Reads tokens of 768 channels"));
+    window.click_first("Open google/vit");
+    assert_eq!(opened(&window), ["google/vit"]);
+    assert!(!window.has("Open google/vit"), "it is being opened");
+    // None is open: a folder of that name, which was used lately, needs no download.
+    let mut window = Window::new();
+    let folder = "backbones/vit";
+    window.harness.state_mut().state.settings.recent.backbones.push_front(folder.into());
+    window.dispatch(Command::OpenProbes(vec!["gap.safetensors".into()]));
+    window.answer_with(probe_of("vit"));
+    window.click_first("Open vit");
+    assert_eq!(opened(&window), [folder]);
+}
+
+#[test]
 fn the_palette_finds_every_action() {
     let mut window = Window::ready();
     for action in Action::ALL.iter().filter(|action| !matches!(action, Action::Palette | Action::Export)) {

@@ -144,6 +144,8 @@ pub struct State {
     pub reveal: Reveal,
     /// Probes of a run that are being opened, the best of which are shown then.
     run_choice: RunChoice,
+    /// The folders of the backbones that the runs opened here were trained on.
+    run_backbones: BTreeSet<String>,
     /// The shown note about entries that could not be opened.
     failure: Option<Failure>,
     /// Whether the demo is being opened, which the user did not choose.

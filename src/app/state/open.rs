@@ -1,7 +1,7 @@
 //! Opening: adds entries to the library, and requests that the worker opens them.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::jobs::{JobKind, Severity};
 use super::library::{Backbone, Dataset, Library, Probe, Status};
@@ -11,6 +11,7 @@ use super::{GalleryFilter, Scope, Selection, State};
 use crate::app::jobs::{
     BackboneId, BackboneOptions, Compute, DatasetId, Fetch, Files, ImageId, JobId, PathKind, ProbeId, Request,
 };
+use crate::model::backbone::hub::is_id;
 use crate::model::data::Split;
 
 impl State {
@@ -38,6 +39,27 @@ impl State {
         let backbone = Backbone { source, status: Status::Closed, expected: None, own };
         self.library.backbones.insert(id, backbone);
         id
+    }
+
+    /// The name of the backbone that a probe was trained on, as its file says, and where that is opened from: the library, the runs
+    /// opened here, those used lately on this machine, or the Hub. `None` if another one serves the probe, or it is open and does not.
+    pub fn backbone_to_open(&self, probe: ProbeId) -> Option<(&str, String)> {
+        let name = self.library.probe_info(probe)?.backbone.as_str();
+        let is_named = |source: &&String| {
+            source.as_str() == name || Path::new(source).file_name().is_some_and(|folder| folder == name)
+        };
+        let all = self.library.backbones.values();
+        let is_open = |backbone: &Backbone| {
+            let known = backbone.status.ready().is_some_and(|info| info.id == name);
+            known || backbone.status.is_open() && is_named(&&backbone.source)
+        };
+        if self.library.backbone_of(probe).is_some() || all.clone().any(is_open) {
+            return None;
+        }
+        let recent = self.settings.recent.backbones.iter().filter(|_| self.connection.host().is_none());
+        let mut known = all.map(|backbone| &backbone.source).chain(&self.run_backbones).chain(recent);
+        let known = known.find(is_named).cloned();
+        Some((name, known.or_else(|| is_id(name).then(|| name.to_owned()))?))
     }
 
     /// Requests that the worker opens a backbone of the library, besides those that are open.
@@ -248,6 +270,8 @@ impl State {
     /// Opens what the probes of a run were trained on, so that they can be shown at once: its backbone if the library has
     /// none, its dataset if the library has neither dataset nor image.
     pub(super) fn open_sources(&mut self, mut sources: Vec<(PathBuf, PathKind)>) -> Vec<Request> {
+        let backbones = sources.iter().filter(|(_, kind)| *kind == PathKind::Backbone);
+        self.run_backbones.extend(backbones.map(|(path, _)| path.display().to_string()));
         let library = &self.library;
         sources.retain(|(_, kind)| match kind {
             PathKind::Backbone => library.backbones.is_empty(),

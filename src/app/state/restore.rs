@@ -99,6 +99,7 @@ impl State {
         self.undo = Undo::default();
         self.thumbnails.restart();
         self.run_choice = super::RunChoice::default();
+        self.run_backbones.clear();
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         (self.stabilities, self.similarities) = (Default::default(), Default::default());
         (self.removals, self.sheet) = (Default::default(), super::Sheet::default());

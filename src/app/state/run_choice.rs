@@ -60,11 +60,12 @@ impl State {
                 Compatibility::DoesNot(why) => Some(format!("{}: {why}", self.library.probe_name(*id))),
                 _ => None,
             });
-            if let Some(why) = why.filter(|_| by_user) {
-                let probes = counted(opened, "probe", "probes");
-                self.note(Severity::Warning, format!("{probes} opened; none fits. {why}"));
-            }
-            return Vec::new();
+            let unfit = best_of_each_head(own.iter().filter_map(ready)).first().copied();
+            let Some((why, unfit)) = why.zip(unfit).filter(|_| by_user) else { return Vec::new() };
+            let requests = self.show_probe(unfit); // its panes offer to open its backbone
+            let probes = counted(opened, "probe", "probes");
+            self.note(Severity::Warning, format!("{probes} opened; none fits. {why}"));
+            return requests;
         };
         let left = MAX_AUTO_COLUMNS.saturating_sub(self.compared().count());
         for &probe in best.iter().take(left) {

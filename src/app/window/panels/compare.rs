@@ -221,7 +221,7 @@ impl Compare {
         let trace = match &column.shown {
             ColumnState::Ready(trace) | ColumnState::Waiting(Some(trace)) => trace.clone(),
             ColumnState::Waiting(None) => return placeholder::busy(ui, "Explaining…", None),
-            ColumnState::Failed(error) => return cx.failed(ui, error),
+            ColumnState::Failed(error) => return cx.failed_column(ui, Some(id), error),
             ColumnState::Nothing => return placeholder::empty(ui, &cx.state.why_nothing(id)),
         };
         let pinned = cx.state.selection.reference == Some(id);

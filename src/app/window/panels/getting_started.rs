@@ -21,6 +21,8 @@ struct Step {
     done: Option<String>,
     /// Why opening it failed; shown while nothing is open of it.
     error: Option<String>,
+    /// The name of what probes that are open were trained on, and where it is opened from.
+    named: Option<(String, String)>,
     /// Actions that open it, with short names.
     actions: Vec<(Action, &'static str)>,
 }
@@ -33,17 +35,20 @@ fn steps(state: &State) -> [Step; 3] {
     let backbone = name.or_else(|| (!open.is_empty()).then(|| open.join(", ")));
     let backbones = library.backbones.values().map(|backbone| (backbone.name(), &backbone.status));
     let probes = library.probes.values().map(|probe| (probe.name(), &probe.status));
+    let named = library.probes.keys().find_map(|probe| state.backbone_to_open(*probe));
     let count = |n: usize, one: &str, many: &str| (n > 0).then(|| counted(n, one, many));
     [
         Step {
             text: "Open a backbone: the frozen model whose tokens are read",
             error: failure(backbones),
+            named: named.map(|(name, source)| (name.to_owned(), source)),
             done: backbone,
             actions: vec![(Action::OpenBackbone, "Folder…"), (Action::OpenHub, "Hub…")],
         },
         Step {
             text: "Open probes that were trained on it, or train some",
             error: failure(probes),
+            named: None,
             done: count(library.open_probe_count(), "probe", "probes"),
             actions: vec![
                 (Action::OpenProbes, "Files…"),
@@ -55,6 +60,7 @@ fn steps(state: &State) -> [Step; 3] {
             text: "Open images, or drop them here",
             done: count(state.readable_images(), "image", "images"),
             error: None,
+            named: None,
             actions: vec![(Action::OpenImages, "Files…"), (Action::OpenImageFolder, "Folder…")],
         },
     ]
@@ -128,6 +134,13 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
     if let Some(error) = step.error.as_ref().filter(|_| step.done.is_none()) {
         let text = style::failure(ui, error).small();
         placeholder::selectable(ui, text);
+    }
+    if let Some((name, source)) = step.named.as_ref().filter(|_| step.done.is_none()) {
+        let button = ui.button(format!("Open {name}"));
+        if button.on_hover_text("The backbone that the open probes were trained on, as a file says").clicked()
+        {
+            cx.send(Command::OpenBackbone(source.clone()));
+        }
     }
     ui.add_space(4.0);
 }

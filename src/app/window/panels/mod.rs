@@ -275,7 +275,7 @@ impl<'a> PanelContext<'a> {
                 let explaining = self.state.jobs.iter().find(|(_, job)| job.kind == JobKind::Explain);
                 self.busy(ui, "Explaining…", explaining.map(|(id, _)| *id));
             }
-            Some(ColumnState::Failed(error)) => self.failed(ui, error),
+            Some(ColumnState::Failed(error)) => self.failed_column(ui, self.focus, error),
         }
         None
     }
@@ -302,6 +302,16 @@ impl<'a> PanelContext<'a> {
     /// Draws why something failed, with a button to retry on the processor where that may help.
     pub fn failed(&mut self, ui: &mut Ui, error: &UserError) {
         placeholder::failed(ui, self, error, None);
+    }
+
+    /// Draws why a column failed, with a button to open the backbone of its probe if no open one fits.
+    pub fn failed_column(&mut self, ui: &mut Ui, id: Option<ColumnId>, error: &UserError) {
+        let probe = id.and_then(|id| self.state.columns.get(&id)).map(|column| column.probe);
+        let (text, source) = probe.and_then(|probe| self.state.backbone_to_open(probe)).unzip();
+        let text = text.map(|name| format!("Open {name}"));
+        if placeholder::failed(ui, self, error, text.as_deref()) {
+            source.into_iter().for_each(|source| self.send(Command::OpenBackbone(source)));
+        }
     }
 
     /// Does again on the processor what failed.
