@@ -2,7 +2,7 @@
 //! close it and, for probes, one to add it to the comparison.
 
 use egui::style::ScrollAnimation;
-use egui::{Align2, Color32, FontId, Id, Pos2};
+use egui::{Align2, Color32, FontId, Id, Key, Modifiers, Pos2};
 
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::paint_cross;
@@ -35,7 +35,7 @@ pub struct Entry<'a> {
 pub struct EntryResponse {
     /// Of the entry itself.
     pub response: Response,
-    /// Whether its close button was clicked.
+    /// Whether its close button was clicked, or Delete pressed.
     pub close: bool,
     /// Whether the button that adds it to the comparison, or removes it, was clicked.
     pub compare: bool,
@@ -47,21 +47,16 @@ impl<'a> Entry<'a> {
         Self { name, label: name, about, dot, selected: false, chosen: false, compared: None }
     }
 
-    /// Draws the entry in the available width.
+    /// Draws the entry in the available width. It is one stop of the Tab key: Delete closes it, and its menu holds the rest.
     pub fn show(&self, ui: &mut Ui) -> EntryResponse {
         let theme = style::theme(ui);
-        // The ids of the buttons are made from the entry's, which a scrolled list keeps. What had the focus before this frame
-        // still has it here; of an entry that Tab leaves now, the buttons are drawn once more, as it moves on to them.
-        let id = ui.next_auto_id();
-        let buttons = ["close", "compare"].map(|what| id.with(what));
-        let focused = ui.memory(|m| m.focused().is_some_and(|had| had == id || buttons.contains(&had)));
         let (rect, response) =
             ui.allocate_exact_size(Vec2::new(ui.available_width(), HEIGHT_PX), Sense::click());
         let enabled = ui.is_enabled();
         response.widget_info(|| WidgetInfo::selected(Role::Button, enabled, self.selected, self.label));
         ui.ctx().accesskit_node_builder(response.id, |node| node.set_description(self.about));
         // By the pointer's place: over a button the entry itself is not hovered.
-        let over = ui.rect_contains_pointer(rect) || focused || response.has_focus();
+        let over = ui.rect_contains_pointer(rect) || response.has_focus();
         let fill = match (self.selected, over) {
             (true, _) => ui.visuals().selection.bg_fill,
             (false, true) => ui.visuals().widgets.hovered.weak_bg_fill,
@@ -92,8 +87,11 @@ impl<'a> Entry<'a> {
             let room = rect.expand2(Vec2::new(0.0, 0.5 * HEIGHT_PX));
             ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
         }
-        let close = over && close(ui, rect, buttons[0], self.name);
-        let compare = marked && compare(ui, rect, buttons[1], self.name, self.compared == Some(true));
+        // Their ids are made from the entry's, which a scrolled list keeps.
+        let [close_id, compare_id] = ["close", "compare"].map(|what| response.id.with(what));
+        let deleted = response.has_focus() && ui.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Delete));
+        let close = over && close(ui, rect, close_id, self.name) || deleted;
+        let compare = marked && compare(ui, rect, compare_id, self.name, self.compared == Some(true));
         EntryResponse { response, close, compare }
     }
 }
@@ -112,13 +110,10 @@ fn right(over: bool, marked: bool) -> f32 {
 fn compare(ui: &Ui, rect: Rect, id: Id, name: &str, compared: bool) -> bool {
     let middle = Pos2::new(rect.right() - COMPARE_PX, rect.center().y);
     let square = Rect::from_center_size(middle, Vec2::splat(20.0));
-    let response = ui.interact(square, id, Sense::click());
+    let response = ui.interact(square, id, Sense::CLICK);
     let text =
         if compared { format!("Remove {name} from Compare") } else { format!("Add {name} to Compare") };
     response.widget_info(|| WidgetInfo::selected(Role::Button, true, compared, &text));
-    if response.has_focus() {
-        style::focus(ui, square, 4.0);
-    }
     let visuals = ui.style().interact(&response);
     if response.hovered() {
         ui.painter().rect_filled(square, 4.0, visuals.weak_bg_fill);
@@ -138,10 +133,10 @@ fn compare(ui: &Ui, rect: Rect, id: Id, name: &str, compared: bool) -> bool {
 /// Draws the close button; whether it was clicked.
 fn close(ui: &Ui, rect: Rect, id: Id, name: &str) -> bool {
     let square = Rect::from_center_size(Pos2::new(rect.right() - 14.0, rect.center().y), Vec2::splat(18.0));
-    let response = ui.interact(square, id, Sense::click());
+    let response = ui.interact(square, id, Sense::CLICK);
     response.widget_info(|| WidgetInfo::labeled(Role::Button, true, format!("Close {name}")));
     paint_cross(ui, &response, 6.0);
-    response.on_hover_text("Close").clicked()
+    response.on_hover_text("Close (Delete)").clicked()
 }
 
 #[cfg(test)]
@@ -152,31 +147,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tab_pressed_fast_walks_through_a_scrolled_list_and_the_buttons_of_its_entries() {
-        let list = |ui: &mut Ui| {
+    fn tab_pressed_fast_walks_through_a_scrolled_list_entry_by_entry_and_delete_closes_one() {
+        let list = |ui: &mut Ui, closed: &mut Vec<usize>| {
             let area = egui::ScrollArea::vertical().max_height(2.5 * HEIGHT_PX).auto_shrink(false);
             area.show_rows(ui, HEIGHT_PX, 12, |ui, rows| {
                 for row in rows {
                     let name = format!("probe {row}");
-                    Entry { compared: Some(false), ..Entry::new(&name, "", Color32::WHITE) }.show(ui);
+                    let entry = Entry { compared: Some(false), ..Entry::new(&name, "", Color32::WHITE) };
+                    closed.extend(entry.show(ui).close.then_some(row));
                 }
             });
         };
-        let mut harness = Harness::builder().with_step_dt(1.0 / 60.0).build_ui(list);
-        for stop in 0..36 {
+        let mut harness = Harness::builder().with_step_dt(1.0 / 60.0).build_ui_state(list, Vec::new());
+        for row in 0..12 {
             harness.key_press(egui::Key::Tab);
             harness.run_steps(1);
             let all = harness.query_all_by_label_contains("");
             let focused =
                 all.filter(egui_kittest::Node::is_focused).find_map(|node| node.accesskit_node().label());
-            let name = format!("probe {}", stop / 3);
-            let wanted = match stop % 3 {
-                0 => name,
-                1 => format!("Close {name}"),
-                _ => format!("Add {name} to Compare"),
-            };
-            assert_eq!(focused, Some(wanted), "after {} stops", stop + 1);
+            assert_eq!(focused, Some(format!("probe {row}")));
+            for button in [format!("Close probe {row}"), format!("Add probe {row} to Compare")] {
+                assert!(harness.query_by_label(&button).is_some(), "{button}: not there for screen readers");
+            }
         }
+        harness.key_press(egui::Key::Delete);
+        harness.run_steps(1);
+        assert_eq!(harness.state()[..], [11]);
     }
 
     #[test]
