@@ -259,6 +259,27 @@ fn what_slurm_refuses_is_not_told_of_a_form_that_was_changed_meanwhile() {
 }
 
 #[test]
+fn what_slurm_refuses_for_the_tasks_of_a_run_is_told_below_that_run_alone() {
+    let mut pane = submitted();
+    let running = || vec![task("train-1", TaskPhase::Running, "running", "")];
+    read(&mut pane, running(), 1);
+    pane.0.click("Cancel tasks");
+    let job = pane.job_of(|ask| matches!(ask, Fetch::EndTasks(_)));
+    pane.deliver(Event::Failed(job, UserError::new("scancel failed: the controller does not answer")));
+    assert!(pane.0.has("scancel failed"));
+    let folder = PathBuf::from("runs/other");
+    pane.0.dispatch(Command::OpenRun(folder.clone()));
+    let wire = pane.0.wire.borrow();
+    let job = wire.requests.iter().find_map(pick!(Request::Files(job, Files::OpenRun { .. }) => *job));
+    drop(wire);
+    let mut other = Arc::into_inner(snapshot(&["gap"])).expect("just made");
+    other.about.folder.clone_from(&folder);
+    other.tasks = Some(Tasks { all: running(), problem: None });
+    pane.deliver(Event::RunRead { job, folder, snapshot: Ok(Arc::new(other)) });
+    assert!(pane.0.has("Cancel tasks") && !pane.0.has("scancel failed"));
+}
+
+#[test]
 fn a_plan_that_the_submitted_tasks_make_pointless_is_cancelled() {
     let mut pane = planned(true);
     choose_slurm(&mut pane, on_partition("gpu"));

@@ -34,6 +34,8 @@ pub struct Job {
     longest: Duration,
     /// Whether the first image it lists becomes the current one; cleared when another image is selected.
     pub(super) selects: bool,
+    /// The folder of the run whose tasks it submits again or cancels.
+    pub run: Option<PathBuf>,
     /// What is remembered as recently used once it has finished.
     pub(super) recent: Vec<RecentItem>,
 }
@@ -140,8 +142,8 @@ impl State {
         let (title, started, progress, error) = (title.into(), false, None, None);
         let over = |job: &Job| job.title == title || job.kind == kind && kind == JobKind::Explain;
         self.jobs.retain(|_, job| job.error.is_none() || !over(job));
-        let (cancelling, longest, selects, recent) = (false, Duration::ZERO, true, Vec::new());
-        let job = Job { title, kind, started, progress, error, cancelling, longest, selects, recent };
+        let (cancelling, longest, selects, run, recent) = (false, Duration::ZERO, true, None, Vec::new());
+        let job = Job { title, kind, started, progress, error, cancelling, longest, selects, run, recent };
         self.jobs.insert(id, job);
         id
     }

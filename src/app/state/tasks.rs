@@ -122,6 +122,7 @@ impl State {
             return Vec::new();
         }
         let job = self.begin(JobKind::Tasks, format!("{what} of {}", folder.display()));
+        self.jobs[&job].run = Some(folder.to_owned());
         vec![Request::Fetch(job, request(folder.to_owned()))]
     }
 

@@ -3,7 +3,7 @@
 use egui::CollapsingHeader;
 
 use crate::app::jobs::tasks::{TaskPhase, TaskStatus, Tasks};
-use crate::app::state::{JobKind, Phase, WatchedRun};
+use crate::app::state::{Phase, WatchedRun};
 use crate::app::window::panels::prelude::*;
 
 /// Maximum height of the list of tasks.
@@ -74,8 +74,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         let room = UiBuilder::new().max_rect(room).layout(Layout::left_to_right(Align::Center));
         ui.scope_builder(room, |ui| ui.add(Label::new(RichText::new(text).strong()).truncate()));
     });
-    let refused = cx.state.jobs.values().filter(|job| job.kind == JobKind::Tasks);
-    let refused = refused.filter_map(|job| job.error.as_ref()).flat_map(|error| &error.lines);
+    let own = cx.state.jobs.values().filter(|job| job.run.as_ref() == Some(folder));
+    let refused = own.filter_map(|job| job.error.as_ref()).flat_map(|error| &error.lines);
     for problem in tasks.problem.iter().chain(refused) {
         placeholder::selectable(ui, RichText::new(problem).color(color32(style::failed(cx.theme))));
     }
