@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
+use crate::model::explain::stability::OTHER_SEEDS;
 use crate::model::io::{atomic_file, if_there, sha256};
 use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 
@@ -104,7 +105,13 @@ impl RunMetrics {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    self.probes[at].keep_from(old);
+                    let own = &mut self.probes[at];
+                    let is_retrained = old.file != own.file;
+                    own.keep_from(old);
+                    if is_retrained && own.metrics.stability.iter().all(|kind| kind.name != OTHER_SEEDS) {
+                        let (head, which) = (own.head.clone(), own.which.clone());
+                        self.forget_other_seeds(&head, &which);
+                    }
                 }
                 None => self.probes.push(probe),
             }
@@ -119,10 +126,18 @@ impl RunMetrics {
         }
     }
 
+    /// Forgets how the orders of a head agree over its seeds, one of which was trained again.
+    fn forget_other_seeds(&mut self, head: &str, which: &str) {
+        for probe in self.probes.iter_mut().filter(|probe| probe.head == head && probe.which == which) {
+            probe.metrics.stability.retain(|kind| kind.name != OTHER_SEEDS);
+        }
+    }
+
     /// Removes probes whose file has changed since; returns a note on each.
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
-        let stale = self.probes.extract_if(.., |probe| probe.is_stale(run));
-        stale.map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
+        let stale: Vec<ProbeMetrics> = self.probes.extract_if(.., |probe| probe.is_stale(run)).collect();
+        stale.iter().for_each(|probe| self.forget_other_seeds(&probe.head, &probe.which));
+        stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
     }
 
     /// Merges it into the file in the run's folder; returns the file's path.
@@ -175,6 +190,7 @@ pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::explain::evaluation::stability::StabilitySummary;
 
     #[test]
     fn a_head_whose_name_leads_to_another_file_is_refused() {
@@ -187,5 +203,29 @@ mod tests {
         metrics.write(&run).unwrap();
         let refused = read(&run).unwrap_err().to_string();
         assert!(refused.contains("evaluation.json: `../../other` names no head"), "{refused}");
+    }
+
+    #[test]
+    fn how_seeds_agree_is_forgotten_once_one_of_them_was_trained_again() {
+        let probe = |seed: u64, file: &str, kinds: &[&str]| {
+            let kind = |name: &&str| {
+                let name = (*name).to_owned();
+                StabilitySummary { name, mean: 0.5, spread: None, images: 1, null: (-0.1, 0.1) }
+            };
+            let metrics =
+                Metrics { images: 1, stability: kinds.iter().map(kind).collect(), ..Metrics::default() };
+            let (head, which, file) = ("sinkhorn".to_owned(), "best".to_owned(), Some(file.to_owned()));
+            ProbeMetrics { head, seed, which, file, image_files: None, draws: Some(0), metrics }
+        };
+        let both = ["Darker", OTHER_SEEDS];
+        let kinds_after = |newer: ProbeMetrics| -> Vec<usize> {
+            let probes = vec![probe(0, "a", &both), probe(1, "b", &both)];
+            let mut all = RunMetrics { probes, anchors: Vec::new() };
+            all.merge(RunMetrics { probes: vec![newer], anchors: Vec::new() });
+            all.probes.iter().map(|probe| probe.metrics.stability.len()).collect()
+        };
+        assert_eq!(kinds_after(probe(1, "b", &[])), [2, 2], "its file is the same");
+        assert_eq!(kinds_after(probe(1, "c", &[])), [1, 0]);
+        assert_eq!(kinds_after(probe(1, "c", &both)), [2, 2], "all were measured again");
     }
 }
