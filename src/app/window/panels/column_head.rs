@@ -112,6 +112,9 @@ pub fn keep_names(ui: &Ui, cx: &PanelContext<'_>, columns: &[ColumnId], place: i
     ui.painter().hline(line.x_range(), line.bottom(), edge);
     for (at, id) in columns.iter().enumerate() {
         let head = place(at).shrink2(Vec2::new(ui.spacing().button_padding.x, 0.0));
+        if head.right() < sight.left() || head.left() > sight.right() {
+            continue; // to fit a name takes those of all others
+        }
         let title = cx.fit_title(&cx.state.column_title(*id), 13.5, head.width());
         let (at, ink) = (egui::pos2(head.left(), line.center().y), ui.visuals().strong_text_color());
         let font = egui::FontId::proportional(13.5);
