@@ -130,6 +130,21 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
 }
 
 #[test]
+fn what_needs_a_backbone_says_so_where_none_is_open() {
+    let mut state = state::story();
+    let column = state::column(&state, 0);
+    let backbone = *state.library.backbones.keys().next().expect("a backbone");
+    state.dispatch(Command::CloseBackbone(backbone));
+    assert!(state.columns[&column].shown.trace().is_some(), "its figures are kept, and their buttons");
+    for command in [Command::RemoveTokens(column, vec![Mode::Frozen]), Command::MeasureStability(column)] {
+        state.toasts.clear();
+        assert!(state.dispatch(command).is_empty());
+        let note = state.toasts.last().expect("a note");
+        assert_eq!(note.text, "Open the backbone whose tokens the probe reads");
+    }
+}
+
+#[test]
 fn the_end_of_a_long_removal_is_noted_unless_it_failed() {
     let mut state = state::story();
     let column = state::column(&state, 0);

@@ -91,6 +91,12 @@ impl State {
         Some((subject, self.library.images.get(&image)?.place.clone()))
     }
 
+    /// Notes what a column lacks to be read: it may still show what it showed before its backbone was closed.
+    pub(super) fn refuse(&mut self, column: ColumnId) -> Vec<Request> {
+        self.note(Severity::Warning, self.why_nothing(column));
+        Vec::new()
+    }
+
     /// Whether anything could not be opened, or any column failed, or any thumbnail or map of a contact sheet.
     pub fn has_failed(&self) -> bool {
         self.library.has_failed()

@@ -33,7 +33,7 @@ impl State {
     /// Requests the measurement of a column's order; cancels an earlier request.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some((image, key)) = self.stability_key(column) else { return Vec::new() };
-        let Some((subject, place)) = self.reading_of(column, image) else { return Vec::new() };
+        let Some((subject, place)) = self.reading_of(column, image) else { return self.refuse(column) };
         let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
         self.stabilities.forget_failures();
         let older = self.stabilities.begin(job, key);
