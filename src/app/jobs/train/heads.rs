@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn heads_are_listed_once_and_settings_find_their_head() {
         let variants =
-            variants(&words("gap sinkhorn gap"), &words("state_dim=4 sinkhorn.temperature=0.5")).unwrap();
-        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        assert_eq!(names, ["gap", "sinkhorn"]);
-        // What is set for all is recorded only for those that have it.
-        assert_eq!((variants[0].config.state_dim, variants[0].config.temperature), (None, None));
-        assert_eq!((variants[1].config.state_dim, variants[1].config.temperature), (Some(4), Some(0.5)));
+            variants(&words("gap sinkhorn gap softsort"), &words("state_dim=4 sinkhorn.temperature=0.5"));
+        let settings = |one: &Variant| (one.name.clone(), one.config.state_dim, one.config.temperature);
+        let found: Vec<_> = variants.unwrap().iter().map(settings).collect();
+        // What is set for all is recorded only for those that have it, and what is set for one only for that one.
+        let [gap, sinkhorn, softsort] = ["gap", "sinkhorn", "softsort"].map(str::to_owned);
+        assert_eq!(found, [(gap, None, None), (sinkhorn, Some(4), Some(0.5)), (softsort, Some(4), None)]);
         assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);
         assert_eq!(super::variants(&words("all gap"), &[]).unwrap().len(), HEADS.len());
     }
