@@ -393,11 +393,10 @@ fn bands_of_chance_are_of_the_seed_that_is_set() {
 }
 
 #[test]
-fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
+fn tokens_kept_of_an_image_are_of_the_size_and_order_they_were_read_in() {
     let demo = run::root().join("assets/demo");
     let mut job = 1;
-    let mut read = |desk: &mut Desk, mae_order: MaeOrder| {
-        let options = BackboneOptions { mae_order, ..BackboneOptions::default() };
+    let mut read = |desk: &mut Desk, options: BackboneOptions| {
         let (source, device) = (demo.join("mae").display().to_string(), "cpu".to_owned());
         let entry = BackboneId(1);
         desk.job(Request::Fetch(JobId(job), Fetch::OpenBackbone { entry, source, device, options }));
@@ -407,12 +406,14 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
         let image = demo.join("scenes/val/disc-dots/00002.png");
         let trace = seen(&desk.job(look(job - 1, &image, 1))).expect("a trace");
         // Tokens that are shuffled lie nowhere that a mask could say.
-        assert_eq!(trace.regions.is_some(), mae_order == MaeOrder::Kept);
+        assert_eq!(trace.regions.is_some(), options.mae_order == MaeOrder::Kept);
         (trace.logits.clone(), trace.seen.clone())
     };
-    let (mut desk, mut other) = (Desk::new(WorkerEnv::default()), Desk::new(WorkerEnv::default()));
-    let kept = read(&mut desk, MaeOrder::Kept);
-    let shuffled = read(&mut desk, MaeOrder::Shuffled(1));
+    let [mut desk, mut other, mut third] = std::array::from_fn(|_| Desk::new(WorkerEnv::default()));
+    let [in_order, in_another] = [MaeOrder::Kept, MaeOrder::Shuffled(1)]
+        .map(|mae_order| BackboneOptions { mae_order, ..BackboneOptions::default() });
+    let kept = read(&mut desk, in_order);
+    let shuffled = read(&mut desk, in_another);
     assert_ne!(kept.0, shuffled.0, "row by row is another order");
     // Maps lie over the patches that the tokens are of.
     let pixels = |seen: &Picture| -> Vec<[u8; 3]> {
@@ -421,8 +422,10 @@ fn tokens_kept_of_an_image_are_of_the_order_they_were_read_in() {
         all
     };
     assert!(kept.1 != shuffled.1 && pixels(&kept.1) == pixels(&shuffled.1), "the same patches elsewhere");
-    assert_eq!(shuffled, read(&mut other, MaeOrder::Shuffled(1)), "as by a worker that knew no other");
-    assert_eq!(kept, read(&mut desk, MaeOrder::Kept));
+    assert_eq!(shuffled, read(&mut other, in_another), "as by a worker that knew no other");
+    let smaller = BackboneOptions { pixels: Some(56), ..in_order };
+    assert_eq!(read(&mut desk, smaller), read(&mut third, smaller), "as by a worker that knew no other");
+    assert_eq!(kept, read(&mut desk, in_order));
     // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
     let answer = |desk: &mut Desk, job: u64| {
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(stability_request())));
