@@ -578,6 +578,9 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
         findings::write(&shared(kind, FileTheme::Print, &to), &cancel).expect_err("called off");
         assert!(!to.exists(), "{kind:?}");
     }
+    let among_others = shared(ShareKind::Figures, FileTheme::Print, desk.path());
+    let refused = findings::write(&among_others, &Cancel::default()).expect_err("a folder with a file");
+    assert!(refused.to_string().contains("the folder is not empty"), "{refused}");
     assert_eq!(fs::read_to_string(&file).expect("it"), "as it was");
     assert_eq!(fs::read_dir(desk.path()).expect("it").count(), 1);
 }
