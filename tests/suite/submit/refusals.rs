@@ -360,7 +360,11 @@ fn a_damaged_part_is_named_and_made_again() {
     }
     fs::copy(desk.path("whole/answers/truth.json"), folder.join("answers/truth.json")).expect("a copy");
     fs::copy(desk.path("whole/run.json"), folder.join("run.json")).expect("a copy");
-    done(&mut jobs(&folder, &["--join"]));
+    // Of the parts, one was trained elsewhere.
+    let part = fs::read_to_string(home.join("2/run.json")).expect("a part");
+    fs::write(home.join("2/run.json"), part.replace("\"device\": \"cpu\"", "\"device\": \"gpu\""))
+        .expect("a part");
+    assert_ends(&mut jobs(&folder, &["--join"]), 0, &["trained on different devices (cpu, gpu)"]);
     assert_same(&folder, &desk.path("whole"));
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
