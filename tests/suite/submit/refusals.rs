@@ -400,12 +400,15 @@ fn what_could_not_be_read_again_is_not_submitted() {
         assert!(!desk.path("run").exists() && !desk.path(odd).exists());
     }
     done(&mut submit(&[]));
-    // A plan of somebody else gives no options to Slurm's commands.
+    // A plan of somebody else gives no options to Slurm's commands, and no array begins after its tasks.
     let text = fs::read_to_string(desk.path("run/tasks/plan.json")).expect("a plan");
-    let theirs = text.replace("\"id\": \"1\"", "\"id\": \"--user=me\"");
-    fs::write(desk.path("run/tasks/plan.json"), theirs).expect("a plan");
-    let words = ["`--user=me` is not the number of a job"];
-    assert_ends(&mut on(&bin, jobs(&desk.path("run"), &["--cancel"])), 1, &words);
+    for (own, theirs, words) in [
+        ("\"id\": \"1\"", "\"id\": \"--user=me\"", "`--user=me` is not the number of a job"),
+        ("\"before\": 0", "\"before\": 2", "its stages and arrays do not match"),
+    ] {
+        fs::write(desk.path("run/tasks/plan.json"), text.replace(own, theirs)).expect("a plan");
+        assert_ends(&mut on(&bin, jobs(&desk.path("run"), &["--cancel"])), 1, &[words]);
+    }
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
     assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
