@@ -133,6 +133,16 @@ mod tests {
         assert!(!plan.home().join("state/train-1").exists());
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_percent_sign_in_the_path_of_a_log_begins_no_pattern() {
+        let stages = vec![Stage::single("eval", vec!["eval".into()])];
+        let folder = std::path::Path::new("/at 50%j");
+        let plan = Plan::new(folder, SubmitTarget::Slurm, SlurmFlags::default(), stages).unwrap();
+        let text = script(&plan, &plan.stages[0]);
+        assert!(text.contains("#SBATCH --output=\"/at 50%%j/tasks/log/eval.txt\"\n"), "{text}");
+    }
+
     #[test]
     fn options_reach_sbatch_as_they_are() {
         assert_eq!(option_pair("comment=one two"), "comment=\"one two\"");
