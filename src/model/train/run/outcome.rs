@@ -176,6 +176,19 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_a_later_version_is_refused() {
+        let refused = changed("run.json", "/format", json!(2));
+        assert!(refused.contains("`format` is 2; this program reads 1"), "{refused}");
+    }
+
+    #[test]
+    fn metrics_have_nine_decimals() {
+        let [loss, test] = [1.0 / 3.0, 200.0 / 3.0];
+        let epoch = rounded(&Epoch { epoch: 1, step: None, loss, train: 0.0, select: 0.0, test });
+        assert_eq!((epoch.loss, epoch.test), (0.333333333, 66.666666667));
+    }
+
+    #[test]
     fn more_trainings_than_can_be_looked_for_are_refused() {
         let seeds: Vec<u64> = (0..1_000_000).collect();
         let refused = changed("run.json", "/seeds", json!(seeds));
