@@ -221,8 +221,11 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap(), checkpoint);
         assert_eq!(serialise(&parse(&bytes).unwrap()).unwrap(), bytes);
         assert!(parse(&bytes[..bytes.len() - 1]).is_err());
-        let ahead = Checkpoint { position: TrainCursor { epoch: 1 << 40, step: 3 }, ..checkpoint };
-        let refused = parse(&serialise(&ahead).unwrap()).unwrap_err();
-        assert_eq!(refused, "it goes on after epoch 1099511627776, and its heads have finished 1");
+        let refused = |wrong: &Checkpoint| parse(&serialise(wrong).unwrap()).unwrap_err();
+        let mut wrong = Checkpoint { position: TrainCursor { epoch: 1 << 40, step: 3 }, ..checkpoint };
+        let why = "it goes on after epoch 1099511627776, and its heads have finished 1";
+        assert_eq!(refused(&wrong), why);
+        wrong.trainers[0].1.progress.best.as_mut().unwrap().epoch = 1;
+        assert_eq!(refused(&wrong), "`sinkhorn` was best in epoch 1 of 1");
     }
 }
