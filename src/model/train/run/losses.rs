@@ -87,3 +87,16 @@ fn parse(bytes: &[u8], seed: u64) -> Result<StepLosses, String> {
     let heads = arrays(&tensors, "").into_iter().map(|(name, array)| (name, array.data));
     Ok(StepLosses { seed, parts: header.parts, heads: heads.collect() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_of_the_seed_that_their_file_is_named_after() {
+        let header = Header { format: Format, seed: 1, epochs: 1, steps: 1, parts: 1 };
+        let bytes = to_safetensors_with(&[], KEY, &header).unwrap();
+        assert_eq!(parse(&bytes, 1).unwrap().seed, 1);
+        assert_eq!(parse(&bytes, 2).unwrap_err(), "it has seed 1 and 1 parts; expected 2, 1 or more");
+    }
+}
