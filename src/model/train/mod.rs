@@ -208,8 +208,7 @@ impl Running {
 
     /// Mean training loss of the steps of this epoch since these sums were `before`; absent if there were none.
     pub fn loss_since(&self, before: &Self) -> Option<f64> {
-        let before = if before.images > self.images { Self::default() } else { *before };
-        let images = self.images - before.images;
+        let images = self.images.saturating_sub(before.images); // a damaged checkpoint may claim more
         (images > 0).then(|| (self.loss - before.loss) / images as f64)
     }
 }
