@@ -179,7 +179,10 @@ mod tests {
         let grid = crate::model::grid::Grid::new(1, 2);
         let evaluation = Evaluation { asked: images.clone(), grid, ..Evaluation::default() };
         write(&own, ["tokens", "regions"], &evaluation).unwrap();
+        let long_ago = SystemTime::now() - Duration::from_hours(9);
+        set_used(&own, long_ago).unwrap();
         assert_eq!(read(&own, ["tokens", "regions"], &images), Some(evaluation));
+        assert!(own.metadata().unwrap().modified().unwrap() > long_ago, "it has been used now");
         for digests in [["others", "regions"], ["tokens", "others"]] {
             assert_eq!(read(&own, digests, &images), None, "{digests:?}");
         }
