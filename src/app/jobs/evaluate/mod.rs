@@ -254,3 +254,21 @@ fn ask(
         Reading { change, tokens: changes, ..Reading::default() }.changes().unwrap_or_default();
     Ok(evaluation)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::model::data::Sample;
+
+    #[test]
+    fn instead_of_a_split_without_images_the_one_held_out_is_evaluated() {
+        let sample = |split| Sample { source: PathBuf::from("a.png").into(), class: 0, split };
+        let samples = [Split::Train, Split::Val].map(sample).into();
+        let dataset = Dataset { classes: vec!["bird".into()], samples, ..Dataset::default() };
+        let evaluated = |split| EvalSplit::new(dataset.clone(), split).split;
+        let asked = [None, Some(Split::Train), Some(Split::Test)];
+        assert_eq!(asked.map(evaluated), [Split::Val, Split::Train, Split::Val]);
+    }
+}
