@@ -118,6 +118,24 @@ fn every_float_type_loads() {
 }
 
 #[test]
+fn every_integer_type_loads() {
+    for (dtype, value, expected) in [
+        (Dtype::I64, (-3_i64).to_le_bytes().to_vec(), -3.0),
+        (Dtype::I32, (-3_i32).to_le_bytes().to_vec(), -3.0),
+        (Dtype::I16, (-3_i16).to_le_bytes().to_vec(), -3.0),
+        (Dtype::U8, vec![253], 253.0),
+    ] {
+        let bytes = changed("sinkhorn.safetensors", |_, tensors| {
+            let (_, own, shape, data) =
+                tensors.iter_mut().find(|(name, ..)| name == "classifier.bias").expect("a classifier");
+            (*own, *data) = (dtype, value.repeat(shape[0]));
+        });
+        let bias = parse(&bytes).expect("a probe").classifier.bias;
+        assert!(bias.iter().all(|found| *found == expected), "{dtype}: {bias:?}");
+    }
+}
+
+#[test]
 fn damaged_and_foreign_files_are_refused_with_what_to_do() {
     assert!(refused(b"").contains("safetensors"));
     assert!(refused(b"not a probe at all").contains("safetensors"));
@@ -135,6 +153,7 @@ fn damaged_and_foreign_files_are_refused_with_what_to_do() {
 
     let meta = |change: fn(&mut Value)| refused(&changed("sinkhorn.safetensors", |meta, _| change(meta)));
     assert_says(meta(|meta| meta["format"] = json!(2)), &["format 2", "update ssmprobe"]);
+    assert_says(meta(|meta| meta["format"] = json!(0)), &["format 0"]);
     let message = meta(|meta| drop(meta.as_object_mut().expect("an object").remove("format")));
     assert!(message.contains("missing field `format`"), "{message}");
     assert_says(meta(|meta| meta["head"] = json!("sinkhron")), &["`sinkhron`", "choose one of: sinkhorn,"]);
