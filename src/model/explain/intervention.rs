@@ -111,10 +111,8 @@ impl Intervention {
             let output = probe.output(&tokens, 0)?;
             self.change(&probe, &tokens, output, 0)
         });
-        changed.err().filter(|error| {
-            use InterventionError::{NoOrder, NoSetting, Value};
-            matches!(error, NoOrder { .. } | NoSetting { .. } | Value(_))
-        })
+        // Whether it fits the tokens depends on the image.
+        changed.err().filter(|error| !matches!(error, InterventionError::Probe(_)))
     }
 
     /// Output of `probe` on a whole image under this intervention; `probe` must come from [`probe`](Self::probe). `image`,
