@@ -131,6 +131,11 @@ impl LogReg {
 }
 
 impl Fitted {
+    /// That it did not converge, for the table that shows its accuracy.
+    pub fn note(&self) -> Option<String> {
+        (!self.converged).then(|| format!("not converged after {} iterations", self.iterations))
+    }
+
     /// Probabilities of the classes for every vector, `[n, C]` row-major.
     pub fn probabilities(&self, vectors: &Vectors) -> Vec<f64> {
         let mut logits = standardised(vectors, &self.mean, &self.deviation).dot(&self.weight.t());

@@ -139,9 +139,7 @@ pub fn anchors<E>(
             Err(error) => regression.note = Some(format!("left out: {error}")),
             Ok(fitted) => {
                 regression.accuracy = Some(accuracy(&fitted.predict(&test_vectors), &test.classes));
-                if !fitted.converged {
-                    regression.note = Some(format!("not converged after {} iterations", fitted.iterations));
-                }
+                regression.note = fitted.note();
             }
         }
         // Last, as it takes the training vectors, which may fill much of the memory.
