@@ -344,6 +344,17 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
     assert!(files(&cache(&desk)) == before);
 }
 
+#[test]
+fn a_dataset_of_which_no_image_can_be_read_has_no_tokens() {
+    let desk = Desk::new(2, 1);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    for sample in &dataset.samples {
+        fs::write(&*sample.source.path, "no picture").expect("a file");
+    }
+    let refused = carry_out(&planned(&desk, &dataset, "cache", false), &dataset).expect_err("no image");
+    assert_says(refused, &["0 of 3 images can be read; the first: "]);
+}
+
 /// The first shard has 64 images, the last of which are the first that cannot be read.
 #[cfg(unix)]
 #[test]
