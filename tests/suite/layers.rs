@@ -10,9 +10,11 @@ use ssmprobe::app::report::Source;
 use ssmprobe::app::report::html::choose;
 use ssmprobe::model::backbone::token_spec::{Layer, TokenSpec};
 use ssmprobe::model::data;
+use ssmprobe::model::data::Split;
 use ssmprobe::model::data::token_cache::TokenSource as _;
 use ssmprobe::model::device;
 use ssmprobe::model::probe::Probe;
+use ssmprobe::model::train::TrainCursor;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
 use crate::run::files;
@@ -162,6 +164,49 @@ fn a_training_of_several_layers_goes_on_to_the_same_bits() {
         let end = train::run(device::choose, &spec, &mut |_| ControlFlow::Continue(())).expect("a training");
         assert!(end.finished && results(&end.run) == whole, "stopped after event {cut}, it ends otherwise");
     }
+}
+
+/// Within an epoch, by the user and by an image that is gone; both times the training goes on to the same bits.
+#[test]
+fn an_end_within_an_epoch_loses_no_step() {
+    let desk = desk();
+    let settings = || {
+        let (layers, rates) = (Vec::new(), Vec::new());
+        TrainSettings { epochs: 3, seeds: 1, recompute: true, layers, rates, ..settings(&desk, "none") }
+    };
+    let whole = trained(settings(), &desk.path("whole"));
+    let out = desk.path("cut");
+    let stopped = train(settings(), &out, &mut |event| match event {
+        Event::Step { position: TrainCursor { epoch: 1, .. }, .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let stopped = stopped.expect("a training");
+    let position = || stopped.run.checkpoint().expect("a checkpoint").position;
+    assert_eq!(position(), TrainCursor { epoch: 1, step: 1 });
+    let epoch = |which| {
+        let probe = Probe::load(stopped.run.probe_path("gap", 0, which)).expect("a probe");
+        training(&probe)["epoch"].clone()
+    };
+    assert_eq!(epoch(ProbeCheckpoint::Best)["epoch"], 1);
+    let of_a_part = serde_json::json!({ "epoch": 2 });
+    assert_eq!(epoch(ProbeCheckpoint::Last), of_a_part, "metrics are those of a whole epoch");
+
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let tested = dataset.samples.iter().find(|sample| sample.split == Split::Val).expect("a test image");
+    let (image, aside) = (&*tested.source.path, desk.path("aside.png"));
+    let ended = train(settings(), &out, &mut |event| {
+        if matches!(event, Event::Begin { .. }) {
+            fs::rename(image, &aside).expect("moved");
+        }
+        ControlFlow::Continue(())
+    });
+    assert_says(ended.expect_err("the test image is gone"), &["could be read before but no longer can"]);
+    fs::rename(&aside, image).expect("moved back");
+    let steps = stopped.run.manifest.dataset.train.div_ceil(8);
+    assert_eq!(position(), TrainCursor { epoch: 1, step: steps }, "the epoch but for its evaluation");
+    let resumed = trained(settings(), &out);
+    let probes = |run: &Run| files(&run.folder().join("probes"));
+    assert!(probes(&resumed) == probes(&whole));
 }
 
 /// One backbone pass over the images that any layer lacks completes the tokens of all layers.
