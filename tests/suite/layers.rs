@@ -11,7 +11,7 @@ use ssmprobe::app::report::html::choose;
 use ssmprobe::model::backbone::token_spec::{Layer, TokenSpec};
 use ssmprobe::model::data;
 use ssmprobe::model::data::Split;
-use ssmprobe::model::data::token_cache::TokenSource as _;
+use ssmprobe::model::data::token_cache::{Precision, TokenSource as _};
 use ssmprobe::model::device;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::TrainCursor;
@@ -226,7 +226,12 @@ fn what_is_missing_of_any_layer_is_taken_in_one_pass() {
         plan("solo", &[layer]).run(&dataset, &device, &mut |_| ControlFlow::Continue(())).expect("tokens");
     }
     let all = plan("cache", &layers);
-    assert_eq!((all.done, all.bytes), (0, 3 * plan("cache", &layers[..1]).bytes));
+    let one = plan("cache", &layers[..1]);
+    assert_eq!((all.done, all.bytes), (0, 3 * one.bytes));
+    let precision = Precision::Float32;
+    let wide = TokenSettings { cache: Some(desk.path("cache")), precision, ..TokenSettings::default() };
+    let wide = Plan::new(ExtractOptions::new(backbone(), wide), &dataset).expect("a plan");
+    assert_eq!(wide.bytes, 2 * one.bytes, "numbers of twice as many bytes");
     // Stopped after the first shard of all of them; then the second shard of one is lost.
     let stopped = all.run(&dataset, &device, &mut |event| match event {
         extract::Event::Progress(progress) if progress.done >= 64 => ControlFlow::Break(()),
