@@ -962,6 +962,9 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     let headings = ends("Accuracy (%)");
     let ends_as = |number: f32| headings.iter().any(|heading| (heading - number - 8.0).abs() < 1.5);
     assert!(ends(&right).into_iter().any(ends_as), "{:?} below {headings:?}", ends(&right));
+    // Of −0.0725: the points of a column stand below each other.
+    let coverage = evaluation(&part, "gap").mean("rank_coverage").expect("a mean");
+    assert!(!ends(&format!("{coverage:.3}").replace('-', "−")).is_empty());
     let image = {
         let state = window.state();
         state.image_at(state.dataset().unwrap().0, 0).unwrap()

@@ -14,7 +14,7 @@ use crate::app::state::{RevealTarget, State};
 use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::viz::draw::{Table, font, number};
+use crate::viz::draw::{Table, font, minus};
 use crate::viz::figures::dataset::label;
 use crate::viz::{Info, TabGroup, export};
 
@@ -175,7 +175,7 @@ fn row_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, row: &Row, room: f32, shown: &
         let text = match at {
             _ if value.is_nan() => RichText::new("–").weak(),
             0 | 1 => RichText::new(format!("{value:.1}")),
-            _ => RichText::new(number(*value)),
+            _ => RichText::new(minus(format!("{value:.3}"))),
         };
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(ui.spacing().button_padding.x); // as the headings, which are buttons, end
