@@ -210,10 +210,12 @@ impl Curves {
         let shown = |(_, curve): &(usize, &HeadCurve)| {
             !self.hidden.contains(&curve.head) && !curve.smooth.at.is_empty()
         };
-        let curves = self.curves[&measure].all.iter().enumerate().filter(shown);
-        let curves: Vec<(usize, &HeadCurve)> = curves.collect();
+        let shown_of = |measure| self.curves[&measure].all.iter().enumerate().filter(shown);
+        let curves: Vec<(usize, &HeadCurve)> = shown_of(measure).collect();
         let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0) as f64;
-        let reached = curves.iter().filter_map(|(_, curve)| curve.smooth.at.last());
+        // Also by the loss, drawn before and known within epochs: both plots have one axis while a run goes on.
+        let reached = shown_of(Measure::Loss).chain(curves.iter().copied());
+        let reached = reached.filter_map(|(_, curve)| curve.smooth.at.last());
         let reached = reached.fold(1.0, |most: f64, at| most.max(*at));
         // Read out as they are, as in the table below and in exports, however they are smoothed.
         let read: Vec<(&str, &Curve)> = curves.iter().map(|(_, one)| (&*one.name, &one.raw)).collect();
@@ -349,6 +351,27 @@ fn integer_marks(input: GridInput) -> Vec<GridMark> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::history::{About, Steps};
+
+    #[test]
+    fn both_plots_have_one_axis_of_epochs_while_a_run_goes_on() {
+        let heads = vec!["gap".to_owned()];
+        let about = About { folder: "run".into(), heads, epochs: 100, seeds: vec![0], ..About::default() };
+        let mut run = TrainHistory::new(about);
+        run.step(&Steps { seed: 0, at: 2.9, losses: vec![Some(1.0)] });
+        let (run, mut curves) = (Arc::new(run), Curves::default());
+        let mut harness = egui_kittest::Harness::new_ui(|ui| {
+            for measure in [Measure::Loss, Measure::Test] {
+                curves.plot(ui, &Theme::light(), &[&run], measure, Vec2::new(300.0, 200.0));
+            }
+        });
+        harness.run();
+        let [loss, accuracy] = [true, false].map(|loss| {
+            let plot = PlotMemory::load(&harness.ctx, Id::unique(("curves", &run.about.folder, loss)));
+            plot.expect("a plot").bounds().max()[0]
+        });
+        assert!(loss > 2.9 && loss == accuracy, "{loss}, {accuracy}");
+    }
 
     #[test]
     fn a_logarithmic_axis_has_round_marks_inside() {
