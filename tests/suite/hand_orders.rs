@@ -545,11 +545,15 @@ fn assert_tests_shown(window: &Window, id: ColumnId) {
     assert!(margin.reassigned.p != margin.reassigned.p_normal);
     let number = |x: f64, digits: usize| format!("{x:.digits$}").replace('-', "−");
     let z = number(margin.reassigned.z.expect("orders differ"), 2);
+    let p = match margin.reassigned.p {
+        p if p < 0.001 => "p < 0.001".to_owned(),
+        p if p >= 0.9995 => "p > 0.999".to_owned(),
+        p => format!("p = {p:.3}"),
+    };
     let words = format!(
-        "Logit {} for 2, margin {}, z {z}, p {:.4} among all orders",
+        "Logit {} for 2, margin {}, z = {z}, {p} among all orders",
         number(logit.value, 3),
-        number(margin.value, 3),
-        margin.reassigned.p
+        number(margin.value, 3)
     );
     assert!(window.has(&words), "{words}");
 }

@@ -97,8 +97,13 @@ fn cumulative(shown: &OrderContrast) -> [f64; 3] {
     [shown.content, fixed, fixed + shown.routing]
 }
 
-fn p_text(p: f64) -> String {
-    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
+/// A p value with three decimals, which round none to 0 or 1.
+pub(crate) fn p_text(p: f64) -> String {
+    match p {
+        ..0.001 => "p < 0.001".to_owned(),
+        0.9995.. => "p > 0.999".to_owned(),
+        _ => format!("p = {p:.3}"),
+    }
 }
 
 impl Figure for OrderTest {

@@ -78,6 +78,11 @@ fn a_p_that_describes_is_called_so() {
     (margin.reassigned.z, margin.headroom) = (Some(-0.04), Some(-0.3));
     let marks = drawn("order_test", &trace, &Options::default(), &looks()[0]);
     assert!(marks.has("As read: z = 0.0, p = 0.014, descriptive"));
+    for (p, words) in [(3e-7, "p < 0.001"), (0.999_4, "p = 0.999"), (0.999_96, "p > 0.999")] {
+        small::contrasts(&mut trace)[1].reassigned.p = p;
+        let marks = drawn("order_test", &trace, &Options::default(), &looks()[0]);
+        assert!(marks.has(&format!("As read: z = 0.0, {words}, descriptive")), "{:?}", marks.words());
+    }
     assert!(marks.has("Worst and best order, headroom −30 %"));
 }
 

@@ -10,6 +10,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::hand_order::HandOrder;
 use crate::model::trace::{Found, OrderTest, Routing};
 use crate::viz::draw::minus;
+use crate::viz::figures::order_test::p_text;
 use crate::viz::figures::token_map::class_name;
 
 /// Points between two positions of the pointer at which the brush looks for a patch.
@@ -229,9 +230,9 @@ fn summary(trace: &Trace) -> String {
         if margin.is_some() {
             text += &format!(", margin {}", number(test.value, 3));
         }
-        let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z {}", number(z, 2)));
+        let z = test.reassigned.z.map_or_else(String::new, |z| format!(", z = {}", number(z, 2)));
         let kind = if test.descriptive { ", descriptive" } else { "" };
-        text += &format!("{z}, p {:.4} among all orders{kind}", test.reassigned.p);
+        text += &format!("{z}, {} among all orders{kind}", p_text(test.reassigned.p));
     }
     text
 }
