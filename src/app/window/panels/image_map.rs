@@ -43,7 +43,7 @@ impl Panel for ImageMapPane {
             Some(Err(error)) => return cx.failed(ui, error),
             None => {
                 let job = cx.focus.and_then(|column| cx.state.comparing(dataset, column));
-                return cx.busy(ui, "Comparing the images", job);
+                return cx.busy(ui, "Comparing the images…", job);
             }
         };
         let selected = cx.state.current_index(dataset);

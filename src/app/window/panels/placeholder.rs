@@ -40,15 +40,10 @@ pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
 pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
     middle(ui, 56.0, |ui| {
         ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
-        match progress {
-            Some(progress) => {
-                let width = ui.available_width().min(MAX_LINE_PX);
-                track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
-            }
-            // Not a spinner: it would repaint the window for as long as the work takes.
-            None => {
-                ui.label(RichText::new("…").heading().weak());
-            }
+        // Without it there is no spinner either: that would repaint the window for as long as the work takes.
+        if let Some(progress) = progress {
+            let width = ui.available_width().min(MAX_LINE_PX);
+            track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
         }
     });
 }
@@ -103,5 +98,18 @@ pub fn selectable(ui: &mut Ui, text: RichText) {
 pub fn copy_button(ui: &mut Ui, error: &UserError) {
     if ui.small_button("Copy").on_hover_text("Copy the message").clicked() {
         ui.ctx().copy_text(error.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use egui_kittest::kittest::Queryable as _;
+
+    use super::*;
+
+    #[test]
+    fn work_without_progress_is_one_line() {
+        let harness = egui_kittest::Harness::new_ui(|ui| busy(ui, "Explaining…", None));
+        assert_eq!(harness.query_all_by_label_contains("…").count(), 1);
     }
 }

@@ -41,7 +41,7 @@ impl Panel for RemovalPane {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(column) = cx.focus else { return cx.hint(ui) };
         if let Some(job) = cx.state.removing(column) {
-            return cx.busy(ui, "Removing tokens", Some(job));
+            return cx.busy(ui, "Removing tokens…", Some(job));
         }
         let known = cx.state.removal_of(column);
         if known.is_none() && cx.trace(ui).is_none() {
@@ -127,7 +127,7 @@ impl RemovalPane {
             return Ok(None);
         }
         if let Some(job) = cx.state.removing(pinned) {
-            cx.busy(ui, "Removing tokens", Some(job));
+            cx.busy(ui, "Removing tokens…", Some(job));
             return Err(());
         }
         match cx.state.removal_of(pinned) {

@@ -33,7 +33,7 @@ impl Panel for StabilityPane {
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(column) = cx.focus else { return cx.hint(ui) };
         if let Some(job) = cx.state.measuring_stability(column) {
-            return cx.busy(ui, "Reading changed images", Some(job));
+            return cx.busy(ui, "Reading changed images…", Some(job));
         }
         match cx.state.stability_of(column) {
             Some(Ok(stability)) => self.draw(ui, cx, stability),

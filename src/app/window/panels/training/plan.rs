@@ -24,7 +24,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
             }
             None => {
                 let (job, stopping) = (active.job, cancelling(cx, active));
-                cx.busy(ui, "Preparing the training", Some(job));
+                cx.busy(ui, "Preparing the training…", Some(job));
                 ui.vertical_centered(|ui| {
                     // The images under way are finished first.
                     let stop = Button::new(if stopping { "Stopping…" } else { "Stop" });
@@ -37,7 +37,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         };
     }
     if let Some((job, _)) = training.submitting {
-        return cx.busy(ui, "Submitting the tasks", Some(job));
+        return cx.busy(ui, "Submitting the tasks…", Some(job));
     }
     if let Some(missing) = training.form.missing() {
         if training.form.backbone.is_empty() || training.form.data.is_some() {
@@ -62,7 +62,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTraining);
             }
         }
-        None => cx.busy(ui, "Checking the dataset and the backbone", training.planning()),
+        None => cx.busy(ui, "Checking the dataset and the backbone…", training.planning()),
     }
 }
 
