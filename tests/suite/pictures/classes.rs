@@ -228,7 +228,7 @@ pub fn scatter() {
         assert!(near(band.x, axes.x.at(CHANCE.0)) && near(band.right(), axes.x.at(CHANCE.1)));
         assert!(near(band.h, axes.area.h), "chance is of what lies across");
         // 1 - 6 * 114 / (9 * 80), from ranks computed by hand.
-        assert!(marks.has("Spearman 0.05 (n = 9)") && !marks.has("Equal"));
+        assert!(marks.has("Spearman 0.050 (n = 9)") && !marks.has("Equal"));
     }
 }
 

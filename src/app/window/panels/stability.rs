@@ -6,7 +6,7 @@ use super::plot_view::PlotView;
 use crate::app::window::panels::prelude::*;
 use crate::model::explain::stability::Stability;
 use crate::model::trace::Routing;
-use crate::viz::draw::scale::number;
+use crate::viz::draw::minus;
 use crate::viz::figures::stability::StabilityPlot;
 
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl StabilityPane {
         response.on_hover_ui_at_pointer(|ui| {
             ui.label(&group.name);
             for (what, tau) in &group.taus {
-                ui.weak(format!("{what}: {}", number((tau * 1000.0).round() / 1000.0)));
+                ui.weak(format!("{what}: {}", minus(format!("{tau:.3}"))));
             }
         });
     }

@@ -78,8 +78,8 @@ impl Overview for Scatter {
         let shared = Some(shared).filter(|(from, to)| has_two_probes && is_one_measure(plot) && from < to);
         key.extend(shared.map(|_| (Mark::Line(equal), "Equal")));
         let count = x.0.iter().zip(y.0).filter(|(a, b)| a.is_finite() && b.is_finite()).count();
-        let rank = spearman(x.0, y.0).map(|rho| (1000.0 * rho).round() / 1000.0);
-        let rank = rank.map(|rho| format!("Spearman {} (n = {count})", number(rho)));
+        let rank = spearman(x.0, y.0).map(|rho| minus(format!("{rho:.3}")));
+        let rank = rank.map(|rho| format!("Spearman {rho} (n = {count})"));
         if let Some(rank) = &rank {
             key.push((Mark::None, rank));
         }
