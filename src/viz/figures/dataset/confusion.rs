@@ -134,8 +134,8 @@ fn title(evaluation: &Evaluation, picked: &Picked) -> String {
         unread => format!("; {unread} left out"),
     };
     let note = picked.note("most errors").map_or(String::new(), |note| format!("; {note}"));
-    let accuracy = number(evaluation.accuracy());
-    format!("Accuracy {accuracy} % of {read} {}{left_out}{note}", noun(read))
+    let accuracy = evaluation.accuracy();
+    format!("Accuracy {accuracy:.1} % of {read} {}{left_out}{note}", noun(read))
 }
 
 /// Width of the names of rows.
