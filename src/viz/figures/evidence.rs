@@ -1,6 +1,6 @@
 //! Evidence for one class by position read (docs/definitions.md, section 6). Above, exact: bars of `e[k] = W_c . (K[N-1-k] *
-//! routed[k])`, orange for the class and blue against it, over the measured decay of the memory, and a line of the same
-//! evidence in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and in raster order.
+//! routed[k])`, orange for the class and blue against it, over the measured decay of the memory, and a grey line of the
+//! same evidence in raster order. Below, the paper's proxy `W_c . routed[k] * rho^(N-1-k)`, as routed and in raster order.
 
 use super::token_map::class_name;
 use crate::model::trace::Routing;
@@ -144,9 +144,10 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: 
     below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
-/// The strokes of lines as routed and in raster order.
+/// The strokes of lines as routed and in raster order: that is what the first is compared with, thin and in no colour of the bars
+/// under it.
 fn strokes(theme: &Theme) -> [Stroke; 2] {
-    [Stroke::new(pt::LINE, theme.series(1)), Stroke::new(pt::LINE * 0.8, theme.series(0))]
+    [Stroke::new(pt::LINE, theme.series(1)), Stroke::new(pt::LINE * 0.6, theme.muted)]
 }
 
 /// Draws the legend of the lower panel; returns what is left of `room` below it.

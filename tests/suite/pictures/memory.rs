@@ -142,6 +142,9 @@ pub fn evidence() {
         assert!([&upper, &lower].iter().all(|axes| axes.x.rises() && !axes.y.rises()));
         let names = (&*upper.y_name, &*lower.y_name, &*lower.x_name);
         assert_eq!(names, ("Evidence (logit)", "Proxy (logit)", "Position (last is read last)"));
+        for name in ["In raster order", "Proxy, raster order"] {
+            assert_eq!(marks.swatch(name), theme.muted, "{name}: blue would be evidence against the class");
+        }
         for (name, axes, values) in [
             ("In raster order", &upper, EXACT_RASTER),
             ("Proxy, as routed", &lower, PROXY),
