@@ -5,8 +5,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::model::io::atomic_file;
+
 /// The largest array if the cluster does not say: Slurm's default `MaxArraySize` of 1001 without the index 0.
 const DEFAULT_ARRAY: usize = 1000;
+
+/// Largest script that is read, in bytes.
+const MAX_SCRIPT_BYTES: u64 = 1 << 20;
 
 /// Why a command of Slurm failed.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +54,15 @@ pub struct Queued {
 
 /// Submits a script; returns its job id.
 pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
-    let script = script.to_string_lossy().into_owned();
+    let path = script.to_string_lossy().into_owned();
     let arguments: Vec<String> =
-        ["--parsable".to_owned()].into_iter().chain(options.to_vec()).chain([script]).collect();
-    let stdout = call("sbatch", &arguments)?;
+        ["--parsable".to_owned()].into_iter().chain(options.to_vec()).chain([path]).collect();
+    let text = atomic_file::text(script, MAX_SCRIPT_BYTES).unwrap_or_default(); // `sbatch` says why it cannot be read
+    let mut sbatch = Command::new("sbatch");
+    for name in overriding(&text) {
+        sbatch.env_remove(name);
+    }
+    let stdout = output("sbatch", sbatch.args(arguments))?;
     // ID, or ID;CLUSTER, on the last line: a site's plugins may print others before it.
     let last = stdout.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let id = last.split(';').next().unwrap_or_default();
@@ -62,6 +72,18 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
             Err(SlurmError::Refused { command: "sbatch", words: format!("`{last}`, expected a job number") })
         }
     }
+}
+
+/// Variables of a user's own that `sbatch` would heed more than the options of a script, whose log is of both streams.
+fn overriding(script: &str) -> Vec<String> {
+    let options = script.lines().filter_map(|line| line.strip_prefix("#SBATCH --"));
+    let names = options.map(|option| match option.split(['=', ' ']).next().unwrap_or_default() {
+        "time" => "TIMELIMIT".to_owned(),
+        "mem" => "MEM_PER_NODE".to_owned(),
+        "requeue" => "NO_REQUEUE".to_owned(),
+        other => other.to_uppercase().replace('-', "_"),
+    });
+    names.chain(["ERROR".to_owned()]).map(|name| format!("SBATCH_{name}")).collect()
 }
 
 /// Whether a text is the number of a job: what else a plan names could be an option of Slurm's commands.
@@ -136,7 +158,7 @@ pub fn final_states(jobs: &BTreeSet<&str>) -> HashMap<String, String> {
 /// Runs a command; returns its standard output.
 fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmError> {
     let mut process = Command::new(command);
-    process.args(arguments).stdin(Stdio::null());
+    process.args(arguments);
     // A user's own filters (SQUEUE_STATES, SCANCEL_PARTITION) would hide tasks, which then count as lost; other clusters of a
     // federation are no filter.
     let is_filter = |name: &str| {
@@ -145,7 +167,12 @@ fn call(command: &'static str, arguments: &[String]) -> Result<String, SlurmErro
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_filter)) {
         process.env_remove(name);
     }
-    let output = process.output().map_err(|source| match source.kind() {
+    output(command, &mut process)
+}
+
+/// The standard output of a command of Slurm.
+fn output(command: &'static str, process: &mut Command) -> Result<String, SlurmError> {
+    let output = process.stdin(Stdio::null()).output().map_err(|source| match source.kind() {
         ErrorKind::NotFound => SlurmError::Absent(command),
         _ => SlurmError::Io { command, source },
     })?;

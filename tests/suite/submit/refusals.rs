@@ -85,6 +85,23 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
 }
 
 #[test]
+fn what_is_asked_of_slurm_prevails_over_what_a_user_has_set_for_sbatch() {
+    let desk = Desk::new(24, 12);
+    let bin = slurm(&desk, &format!("env | grep ^SBATCH_ > \"$0.env\"; {TAKES}"));
+    let asked = ["--submit", "slurm", "--partition", "gpu", "--time", "30", "--memory", "1G"];
+    let mut train = on(&bin, desk.train("run", 1, &asked));
+    train.args(["--slurm", "gpus-per-node=2", "--slurm", "exclusive"]);
+    for name in
+        "PARTITION TIMELIMIT MEM_PER_NODE GPUS_PER_NODE EXCLUSIVE OUTPUT ERROR NO_REQUEUE ACCOUNT".split(' ')
+    {
+        train.env(format!("SBATCH_{name}"), "other");
+    }
+    done(&mut train);
+    let left = fs::read_to_string(bin.join("sbatch.env")).expect("variables");
+    assert_eq!(left, "SBATCH_ACCOUNT=other\n");
+}
+
+#[test]
 fn tasks_that_cannot_be_written_down_are_taken_back() {
     let desk = Desk::new(24, 12);
     let plan = desk.path("run/tasks/plan.json");
