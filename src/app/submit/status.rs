@@ -82,8 +82,10 @@ impl fmt::Display for State {
             Self::NotSubmitted => f.write_str("not submitted"),
             Self::Waiting { reason } if reason.is_empty() || reason == "None" => f.write_str("waiting"),
             Self::Waiting { reason } => write!(f, "waiting ({reason})"),
-            Self::Running { left } if left.is_empty() => f.write_str("running"),
-            Self::Running { left } => write!(f, "running, {left} left"),
+            Self::Running { left } if left.starts_with(|c: char| c.is_ascii_digit()) => {
+                write!(f, "running, {left} left")
+            }
+            Self::Running { .. } => f.write_str("running"), // UNLIMITED
             Self::Done => f.write_str("done"),
             Self::Stopped => f.write_str("stopped"),
             Self::Failed { code } => write!(f, "failed with exit code {code}"),
@@ -267,6 +269,13 @@ mod tests {
         let took = processor_time::of_thread().saturating_sub(before);
         assert_eq!(summary(&states), "200000 of 200,001 tasks done, 1 not submitted");
         assert!(took < Duration::from_secs(20), "{took:?}"); // it took minutes
+    }
+
+    #[test]
+    fn of_a_task_without_a_time_limit_no_time_is_left() {
+        let state = |left: &str| State::Running { left: left.to_owned() }.to_string();
+        let shown = ["1-02:00:00", "9:57", "UNLIMITED", ""].map(state);
+        assert_eq!(shown, ["running, 1-02:00:00 left", "running, 9:57 left", "running", "running"]);
     }
 
     #[test]
