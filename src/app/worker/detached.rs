@@ -177,7 +177,12 @@ fn failure(out: &Path, log: &str, status: Option<ExitStatus>) -> anyhow::Error {
     let killed = |status| {
         format!("was killed ({status}); SIGKILL usually means that memory ran out: free some, and resume it")
     };
-    let how = status.filter(|status| status.code().is_none()).map_or("ended early".to_owned(), killed);
+    let how = match status.filter(|status| status.code().is_none()) {
+        Some(status) => killed(status),
+        None if ends_with_error(log) => "ended early".to_owned(),
+        // It was started by another worker, or is stopped from elsewhere.
+        None => "ended early, without an error in its log: if it was stopped or killed, resume it".to_owned(),
+    };
     anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display()))
 }
 
@@ -294,6 +299,8 @@ mod tests {
         let own = "error: out: the run has other settings\n  because: heads differ\n";
         assert!(ends_with_error(own) && ends_with_error(&format!("{library}epoch 3 of 9\n{own}")));
         assert!(!ends_with_error(""));
+        let said = |log: &str| failure(Path::new("run"), log, None).to_string();
+        assert!(said(own).ends_with("run ended early") && said("epoch 3 of 9\n").ends_with("resume it"));
     }
 
     #[test]
