@@ -32,8 +32,13 @@ pub(super) fn plan(request: &TrainCommand) -> anyhow::Result<Vec<PlannedStage>> 
 pub(super) fn begin(request: &TrainCommand) -> anyhow::Result<PathBuf> {
     let folder = absolute(&request.out)?;
     let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.submitted.is_empty();
-    if !(request.again && Plan::open(&folder).is_ok_and(known)) {
-        run_train(request, &folder, &[])?;
+    let is_submitted = || request.again && Plan::open(&folder).is_ok_and(known);
+    if !is_submitted() {
+        let submitted = run_train(request, &folder, &[]);
+        // It may be refused because what the earlier request began has submitted them meanwhile.
+        if !is_submitted() {
+            submitted?;
+        }
     }
     Ok(folder)
 }

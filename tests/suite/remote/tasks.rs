@@ -8,7 +8,7 @@ use ssmprobe::app::jobs::tasks::{TaskForm, TaskPhase, TrainPlace, TrainPlaceSett
 use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, WatchedRun};
 
-use super::write_script;
+use super::{kill, read_pid, worker, write_script};
 use crate::run::{Desk, done};
 use crate::sitting::Sitting;
 use crate::submit::write_slurm;
@@ -87,6 +87,39 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     assert!(shown.tasks.as_ref().is_some_and(ssmprobe::app::jobs::tasks::Tasks::are_done));
     assert_eq!(shown.history.about.seeds, [0, 1]);
     sitting.until("its probes", |s| s.state().library.probes.len() == 8);
+}
+
+/// The first `sbatch` waits until the repeated request plans its tasks, which waits until the plan names those of the first.
+#[test]
+fn tasks_that_are_being_submitted_when_the_connection_is_lost_are_followed() {
+    let desk = Desk::new(24, 12);
+    let bin = desk.path("bin");
+    write_slurm(
+        &bin,
+        "echo x >> \"$0.calls\"; while [ -e \"$0\" ] && [ ! -e \"$0.go\" ]; do sleep 0.1; done; wc -l < \"$0.calls\"",
+    );
+    let planning = r#"calls="${0%scontrol}sbatch.calls"
+if [ -e "$calls" ]; then
+    touch "${0%scontrol}sbatch.go"
+    while [ $(wc -l < "$calls") -lt 2 ]; do sleep 0.1; done
+fi"#;
+    write_script(&bin.join("scontrol"), planning);
+    let mut sitting = Sitting::new();
+    let (script, pid) = worker(sitting.folder.path());
+    let with_slurm = sitting.folder.path().join("with-slurm");
+    let [path, script] = [&bin, &script].map(|path| path.display().to_string());
+    write_script(&with_slurm, &format!("PATH='{path}':/usr/bin:/bin exec '{script}' \"$@\""));
+    sitting.connect("local", &with_slurm);
+    sitting.until("a connection", Sitting::stands);
+    let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: TaskForm::default() };
+    sitting.wants(Command::SetTrainPlace(Box::new(place)));
+    sitting.plan_training(desk.settings(2));
+    sitting.wants(Command::PlanTasks);
+    sitting.until("the tasks", |s| s.state().can_start_training());
+    sitting.wants(Command::StartTraining);
+    sitting.until("a submission", |_| bin.join("sbatch.calls").exists());
+    kill(read_pid(&pid));
+    sitting.until("the tasks again", |s| s.says("The tasks are submitted and write to"));
 }
 
 /// Parts that are not joined yet are read as one run.
