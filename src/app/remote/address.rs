@@ -106,8 +106,9 @@ impl WorkerAddress {
             Self::Ssh { .. } => {
                 let program = quoted(program.unwrap_or(DEFAULT_PROGRAM));
                 // Where `remote install` puts it, few shells without a login have on their PATH. The shell stays: its exit code
-                // tells a program that was killed from a lost connection. Messages are compressed already.
-                let script = format!("PATH=~/.local/bin:$PATH; {program} serve --stdio; exit $?");
+                // tells a program that was killed from a lost connection. Messages are compressed already. Relative paths begin in the
+                // home folder, which a start-up file may have left.
+                let script = format!("cd; PATH=~/.local/bin:$PATH; {program} serve --stdio; exit $?");
                 self.shell(&script, "Compression=no")?
             }
         };
@@ -241,7 +242,7 @@ mod tests {
         let command = ssh(Some("me"), "gpu1", Some(22)).command(Some("~/my 'bin'/$x")).unwrap();
         let words: Vec<_> = command.get_args().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(words[words.len() - 7..words.len() - 1], ["-p", "22", "-l", "me", "--", "gpu1"]);
-        let inner = shell_word(r"PATH=~/.local/bin:$PATH; ~/'my '\''bin'\''/$x' serve --stdio; exit $?");
+        let inner = shell_word(r"cd; PATH=~/.local/bin:$PATH; ~/'my '\''bin'\''/$x' serve --stdio; exit $?");
         assert_eq!(words.last(), Some(&&*format!("exec sh -c {inner}")));
     }
 }

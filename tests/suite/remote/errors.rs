@@ -103,7 +103,7 @@ fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
             "me",
             "--",
             "gpu1",
-            "exec sh -c 'PATH=~/.local/bin:$PATH; ssmprobe serve --stdio; exit $?'"
+            "exec sh -c 'cd; PATH=~/.local/bin:$PATH; ssmprobe serve --stdio; exit $?'"
         ]
     );
     assert!(["BatchMode=yes", "-a", "-x"].iter().all(|word| words.contains(word)), "{words:?}");
