@@ -48,8 +48,8 @@ pub enum RemoteErrorKind {
     )]
     Denied,
     #[error(
-        "it has no program `{program}`. Install it there (`ssmprobe remote install HOST`), or give its path with \
-         --remote-program PATH"
+        "it has no program `{program}` that can be executed. Install it there (`ssmprobe remote install HOST`), or give \
+         its path with --remote-program PATH"
     )]
     NoProgram { program: String },
     #[error("its `{program}` has no `serve`: that version is too old. Update the program there")]

@@ -54,7 +54,7 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (changed, ["its host key is not the known one", "ssh-keygen -R"]),
         (denied, ["it cannot be reached", "Permission \\u001b[31mdenied"]),
         (denied_plainly, ["does not accept a login without a password", "ssh-copy-id"]),
-        (absent, ["it has no program `ssmprobe`", "--remote-program"]),
+        (absent, ["it has no program `ssmprobe` that can be executed", "--remote-program"]),
         (old, ["too old. Update the program there", "unrecognized subcommand"]),
         (crashes, ["exits immediately (exit status: 101)", "panicked at a driver"]),
         (prints, ["the answer is not from this program: `Welcome\\u001b", ".bashrc"]),
