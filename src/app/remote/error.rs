@@ -44,7 +44,7 @@ pub enum RemoteErrorKind {
     NewHostKey,
     #[error(
         "it does not accept a login without a password, and none can be entered here. Install a key there with \
-         `ssh-copy-id`, or unlock the key in an agent"
+         `ssh-copy-id`, unlock the key in an agent, or let ssh share a connection that you open by hand (ControlMaster)"
     )]
     Denied,
     #[error(

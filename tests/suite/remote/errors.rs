@@ -53,7 +53,7 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
         (new, ["its host key is not known yet", "accept the key"]),
         (changed, ["its host key is not the known one", "ssh-keygen -R"]),
         (denied, ["it cannot be reached", "Permission \\u001b[31mdenied"]),
-        (denied_plainly, ["does not accept a login without a password", "ssh-copy-id"]),
+        (denied_plainly, ["does not accept a login without a password", "(ControlMaster)"]),
         (absent, ["it has no program `ssmprobe` that can be executed", "--remote-program"]),
         (old, ["too old. Update the program there", "unrecognized subcommand"]),
         (crashes, ["exits immediately (exit status: 101)", "panicked at a driver"]),
