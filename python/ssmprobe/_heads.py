@@ -25,6 +25,8 @@ POOLS = ("gap", "cls", "attention", "content", "topk", "cls-mean", "linear-bn")
 NORMED = ("efficient", "abmilp", "simpool", "coca", "v-jepa")
 """Those that may have batch normalisation before the classifier."""
 NETWORKS = ("sinkhorn-conv", "sinkhorn-gap", "transformer", "deepsets", "bi-gru")
+ORDERED = SCANS | dict.fromkeys((*ROUTERS, "sinkhorn-conv", "sinkhorn-gap"), 1) | {"bi-gru": 2}
+"""Those that read in an order, and their directions."""
 HEADS = (*POOLS, *NORMED, *SCANS, *ROUTERS, *NETWORKS)
 """Ids of all heads."""
 HIDDEN, CONV_TAPS, GRU_WIDTH = 192, 5, 128
@@ -119,7 +121,7 @@ def plan_of(head: str, config: Config, scores: Floats) -> Floats:
 
 
 def scan_orders(head: str, rows: int, cols: int) -> Orders | None:
-    """[directions, N]: the token read at every step, of scans that follow from the grid; none of other heads."""
+    """[directions, N]: the token read at every step, of orders that follow from the grid; none of other heads."""
     cells = np.arange(rows * cols).reshape(rows, cols)
 
     def turning(grid: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -133,6 +135,7 @@ def scan_orders(head: str, rows: int, cols: int) -> Orders | None:
         "vmamba": lambda: [cells.ravel(), cells.T.ravel()],
         "snake": lambda: [turning(cells), turning(cells.T)],
         "diagonal": lambda: [diagonals(cells), diagonals(cells[:, ::-1])],
+        "bi-gru": lambda: [cells.ravel()],
     }
     if head == "raster":
         return cells.reshape(1, -1)
@@ -191,16 +194,16 @@ def read(
     scores = standardise(patches @ tensors["scorer.weight"][0]) if "scorer.weight" in tensors else None
     plan = kernels = weight = values = order = None
     constant: Floats | float = 0.0
-    if scores is not None and (head in ROUTERS or head.startswith("sinkhorn-")):
-        plan = plan_of(head, config, scores)
-    if head in SCANS:
+    if orders is not None or head in SCANS or head == "bi-gru":
         order = _orders_of(head, tensors, grid, orders, n)
-    if head in ROUTERS:
-        assert plan is not None
+    elif head in ORDERED:
+        assert scores is not None
+        plan = plan_of(head, config, scores)
+    if head in ROUTERS and plan is not None:
         kernels = kernel(tensors, config, 0, n)[None]
         weight = plan @ gain(tensors, 0, kernels[0])
-    elif order is not None:
-        kernels = np.stack([kernel(tensors, config, direction, n) for direction in range(SCANS[head])])
+    elif order is not None and "s4.0.A" in tensors:
+        kernels = np.stack([kernel(tensors, config, direction, n) for direction in range(len(order))])
         weight = np.zeros(kernels.shape[1:])
         for direction, way in enumerate(order):
             weight[way] += gain(tensors, direction, kernels[direction]) / len(order)
@@ -217,8 +220,7 @@ def read(
         weight = np.zeros(n)
         weight[best] = 1 / len(best)
     elif head == "sinkhorn-gap":
-        assert plan is not None
-        weight = plan.mean(1)
+        weight = _shares(plan, order).mean(1)
     elif head == "abmilp":
         weight, values, constant = _abmilp(tensors, config, patches)
     elif head == "efficient":
@@ -228,10 +230,7 @@ def read(
     elif head == "coca":
         values, constant = _coca(tensors, config, patches)
     elif head == "sinkhorn-conv":
-        assert plan is not None
-        values, constant = _convolved(tensors, plan, patches), tensors["conv.bias"]
-    elif head == "bi-gru":
-        order = np.stack([np.arange(n), np.arange(n)[::-1]])
+        values, constant = _convolved(tensors, _shares(plan, order), patches), tensors["conv.bias"]
     if weight is not None:
         values = (weight if weight.ndim == 2 else weight[:, None]) * patches
     if head == "cls-mean":
@@ -244,7 +243,7 @@ def read(
     elif head == "cls":
         features = _given(head, cls)
     else:
-        features = NETWORK_OF[head](tensors, config, patches)
+        features = NETWORK_OF[head](tensors, config, patches if order is None else patches[order[0]])
     if "norm.running_var" in tensors:
         scale = 1 / np.sqrt(tensors["norm.running_var"] + 1e-6)
         features = (features - tensors["norm.running_mean"]) * scale
@@ -255,14 +254,27 @@ def read(
 
 
 def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], orders: Any, n: int) -> Orders:
+    directions = ORDERED.get(head)
+    if directions is None:
+        raise ValueError(f"the head `{head}` reads in no order: orders are given, expected None")
     found = scan_orders(head, *grid) if orders is None else np.asarray(orders, dtype="i8")
     if found is None and "order" in tensors:
         found = tensors["order"].astype("i8")[None]
     if found is None:
         raise ValueError(f"the order of `{head}` is not in its file: orders is None, expected what `inspect` wrote as `orders`")
-    if found.shape != (SCANS[head], n) or not np.array_equal(np.sort(found, 1), np.tile(np.arange(n), (SCANS[head], 1))):
-        raise ValueError(f"orders of `{head}` are {found.shape}, expected {SCANS[head]} with each of {n} tokens once")
+    if found.shape != (directions, n) or not np.array_equal(np.sort(found, 1), np.tile(np.arange(n), (directions, 1))):
+        raise ValueError(f"orders of `{head}` are {found.shape}, expected {directions} with each of {n} tokens once")
+    if head == "bi-gru" and not np.array_equal(found[0], found[1][::-1]):
+        raise ValueError("orders of `bi-gru` differ, expected the second to be the first from its end")
     return found
+
+
+def _shares(plan: Floats | None, order: Orders | None) -> Floats:
+    """[N, N]: the plan, or that of the order that is read instead."""
+    if plan is not None:
+        return plan
+    assert order is not None
+    return np.eye(order.shape[1])[:, order[0]]
 
 
 def _given(head: str, cls: Floats | None) -> Floats:

@@ -74,8 +74,9 @@ class Probe:
         """Reads one image.
 
         `patches` [N, d] are its patch tokens row by row, `cls` [d] its CLS token (PyTorch tensors will do), `grid` the rows
-        and columns of the patches (a square unless given). `orders` [directions, N] are what a fixed order reads instead of
-        its own; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes them).
+        and columns of the patches (a square unless given). `orders` [directions, N] are read instead of the head's own, fixed
+        or learned, as by `inspect --reading order=FILE`; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes
+        them).
         """
         tokens = np.asarray(on_host(patches), dtype="f8")
         d = int(self.backbone["hidden_size"])
