@@ -155,7 +155,7 @@ def _float16(file: PathLike, kind: str, text: str, shape: tuple[int, int]) -> Ar
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A training run (`ssmprobe train`), finished or not. Heads are named as in `results`; M test images."""
+    """A training run (`ssmprobe train`), finished or not. Heads are named as in `results`; M test images, C classes."""
 
     folder: Path
     manifest: Mapping[str, Any]
@@ -167,12 +167,14 @@ class Run:
     """head, seed, epoch (from 1), loss, and accuracies in percent on train, select and test: a row an epoch."""
     steps: Table
     """The same within epochs, with `step`, the training steps so far: a row an evaluation of `train --evaluate-every`."""
+    classes: tuple[str, ...]
+    """Names of the C classes, in the order of the probes' logits."""
     images: tuple[str, ...]
     """Names of the test images."""
     labels: Array
-    """[M]: their classes."""
+    """[M]: the class of every test image, as its place in `classes`."""
     predictions: Mapping[tuple[str, int], Mapping[str, Array]]
-    """By head and seed: `best` and `last`, [M] each (empty where no epoch was finished)."""
+    """By head and seed: `best` and `last`, [M] places in `classes` each (empty where no epoch was finished)."""
     losses: Mapping[tuple[str, int], Array]
     """By head and seed: [epochs, parts of an epoch] mean training loss, NaN where it is not known."""
     probes: Mapping[tuple[str, int, str], Path]
@@ -244,6 +246,7 @@ def read_run(folder: PathLike) -> Run:
         results,
         evaluations(("head", "seed", "epoch", "loss", "train", "select", "test"), within=False),
         evaluations(("head", "seed", "epoch", "step", "loss", "train", "select", "test"), within=True),
+        manifest.child("dataset").texts("classes"),
         images,
         truth.array("classes", (len(images),), "i8"),
         predictions,

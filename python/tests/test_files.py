@@ -29,6 +29,7 @@ def test_a_run_is_tables() -> None:
     assert (run.results["layer"][4], run.results["rate"][4]) == ("last", 0.01)
     assert (run.results["head"][4], run.results["best"][4]) == ("sinkhorn", 16.667)
     assert [run.results[name].dtype.kind for name in ("head", "seed", "seconds")] == ["O", "i", "f"]
+    assert [name.split("/")[1] for name in run.images] == [run.classes[label] for label in run.labels]
     # Predictions, labels and results are of one story.
     for head, seed, best, last in zip(*(run.results[name] for name in ("head", "seed", "best", "last")), strict=True):
         found = run.predictions[head, seed]
