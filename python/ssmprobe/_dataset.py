@@ -181,6 +181,8 @@ class Run:
     """By head, seed and `best` or `last`: the probe's file."""
     failures: Mapping[tuple[str, int], str]
     """By head and seed: why its training stopped early, of those whose did; their results are of the epochs before."""
+    evaluation: Mapping[str, Any] | None
+    """`evaluation.json`, what `eval --run` found: `probes` and `anchors` (docs/definitions.md, section 8)."""
 
     def __repr__(self) -> str:
         stopped = f", {len(self.failures)} stopped early" if self.failures else ""
@@ -213,6 +215,7 @@ def read_run(folder: PathLike) -> Run:
     file = folder / "results.csv"
     columns = ("head", "seed", "best", "last", "best_epoch", "parameters", "seconds")
     truth = read_json(folder / "answers" / "truth.json")
+    evaluation = folder / "evaluation.json"
     images = truth.texts("images")
     predictions, probes, failures = {}, {}, {}
     losses: dict[tuple[str, int], Array] = {}
@@ -253,6 +256,7 @@ def read_run(folder: PathLike) -> Run:
         losses,
         probes,
         failures,
+        read_json(evaluation).value if evaluation.is_file() else None,
     )
 
 

@@ -41,7 +41,9 @@ def test_a_run_is_tables() -> None:
     loss = run.metrics["loss"][(run.metrics["head"] == "gap") & (run.metrics["seed"] == 0)]
     np.testing.assert_allclose(run.losses["gap", 0].mean(1), loss, rtol=1e-6)
     stopped = ssmprobe.read_run(FROZEN / "stopped")
-    assert stopped.results.rows == 2
+    assert (stopped.results.rows, stopped.evaluation) == (2, None)
+    assert run.evaluation is not None
+    assert {probe["head"] for probe in run.evaluation["probes"]} == {*run.results["head"]}
     assert ": 1 probe, 1 test image, results: Table of 1 row: " in repr(
         replace(stopped, probes={("gap", 0, "best"): FROZEN}, images=("a",), failures={}, results=Table({"head": ["gap"]}))
     )
