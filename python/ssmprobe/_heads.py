@@ -7,12 +7,14 @@ a grid; C classes, S states.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ._files import Array
 
 Floats = NDArray[np.float64]
 Orders = NDArray[np.int64]
@@ -187,7 +189,7 @@ def read(
     patches: Floats,
     cls: Floats | None,
     grid: tuple[int, int],
-    orders: Sequence[Sequence[int]] | Orders | None,
+    orders: Array | None,
 ) -> Output:
     """Reads the patch tokens [N, d] of one image; `tensors` as the probe's file names them, with the classifier's."""
     n = len(patches)
@@ -253,11 +255,11 @@ def read(
     return Output(logits, features, scores, plan, order, kernels, weight, values)
 
 
-def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], orders: Any, n: int) -> Orders:
+def _orders_of(head: str, tensors: Mapping[str, Floats], grid: tuple[int, int], orders: Array | None, n: int) -> Orders:
     directions = ORDERED.get(head)
     if directions is None:
         raise ValueError(f"the head `{head}` reads in no order: orders are given, expected None")
-    found = scan_orders(head, *grid) if orders is None else np.asarray(orders, dtype="i8")
+    found = scan_orders(head, *grid) if orders is None else orders.astype("i8")
     if found is None and "order" in tensors:
         found = tensors["order"].astype("i8")[None]
     if found is None:

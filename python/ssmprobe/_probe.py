@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from . import _heads
 from ._files import Array, FileError, Json, PathLike, format_of, read_json, read_safetensors, write_safetensors
-from ._heads import HEADS, Floats, Orders, Output
+from ._heads import HEADS, Floats, Output
 
 MAX_PROBE_BYTES = 4 << 30
 """Largest probe file that is read."""
@@ -69,14 +69,14 @@ class Probe:
         patches: ArrayLike,
         cls: ArrayLike | None = None,
         grid: tuple[int, int] | None = None,
-        orders: Sequence[Sequence[int]] | Orders | None = None,
+        orders: ArrayLike | None = None,
     ) -> Output:
         """Reads one image.
 
-        `patches` [N, d] are its patch tokens row by row, `cls` [d] its CLS token (PyTorch tensors will do), `grid` the rows
-        and columns of the patches (a square unless given). `orders` [directions, N] are read instead of the head's own, fixed
-        or learned, as by `inspect --reading order=FILE`; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes
-        them).
+        `patches` [N, d] are its patch tokens row by row, `cls` [d] its CLS token, `grid` the rows and columns of the patches (a
+        square unless given). `orders` [directions, N] are read instead of the head's own, fixed or learned, as by
+        `inspect --reading order=FILE`; `random-dynamic`, `hilbert` and `spiral` need them (`inspect` writes them). PyTorch
+        tensors will do.
         """
         tokens = np.asarray(on_host(patches), dtype="f8")
         d = int(self.backbone["hidden_size"])
@@ -93,7 +93,8 @@ class Probe:
         token = None if cls is None else np.asarray(on_host(cls), dtype="f8")
         if token is not None and token.shape != (d,):
             raise ValueError(f"cls is {list(token.shape)}, expected [{d}]")
-        return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, orders)
+        given = None if orders is None else on_host(orders)
+        return _heads.read(self.head, self.config, self.tensors, tokens, token, grid, given)
 
     def evidence(self, output: Output, label: int | str) -> Floats:
         """[N]: what every token adds to the logit of a class (its index, name or WordNet id), exact. Of heads that are not

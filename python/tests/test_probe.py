@@ -89,6 +89,8 @@ def test_a_module_is_saved_by_its_state(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.safetensors", "b.safetensors"]
     probe, patches = ssmprobe.load_probe(tmp_path / "a.safetensors"), np.random.default_rng(0).standard_normal((16, D))
     np.testing.assert_array_equal(probe(Module.Tensor(patches)).logits, probe(patches).logits)
+    order = np.arange(16)[None, ::-1]
+    np.testing.assert_array_equal(probe(patches, orders=Module.Tensor(order)).logits, probe(patches, orders=order).logits)
 
 
 def test_a_module_of_pytorch_is_saved(tmp_path: Path) -> None:
