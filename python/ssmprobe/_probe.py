@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -131,7 +132,7 @@ def save_probe(
     *,
     classes: Sequence[str] = (),
     config: Mapping[str, Any] | None = None,
-    backbone: Mapping[str, Any] | str | None = None,
+    backbone: Mapping[str, Any] | PathLike | None = None,
     training: Any = None,
 ) -> None:
     """Writes a probe file that the program opens.
@@ -140,8 +141,8 @@ def save_probe(
     (`classifier.weight` [C, F], `scorer.weight` [1, d], ...): effective values, `s4.0.A` lower triangular with a negative
     diagonal, `s4.0.dt` from 1e-3 to 1e-1. Batch normalisations have epsilon 1e-6: for another, add what it has more to
     `norm.running_var`; their `num_batches_tracked` is left out. `classes` names the C classes, `config` the head's settings,
-    and `backbone` whose tokens it reads: its id, or all of `Probe.backbone`; its `hidden_size` follows from the tensors where
-    they say it. What does not fit the head is an error before anything is written.
+    and `backbone` whose tokens it reads: its id, the `Path` of its folder, or all of `Probe.backbone`; its `hidden_size`
+    follows from the tensors where they say it. What does not fit the head is an error before anything is written.
     """
     for name in config or {}:
         if name not in SETTINGS:  # it would be kept, and read by nobody
@@ -150,7 +151,9 @@ def save_probe(
         what = "a list of texts, in the order of the classifier's rows"
         raise FileError(path, "`classes` of the description", f"a {type(classes).__name__}", what)
     given = tensors.state_dict() if isinstance(tensors, HasState) else tensors
-    backbone = {"id": backbone} if isinstance(backbone, str) else backbone or {}
+    if isinstance(backbone, (str, os.PathLike)):  # a folder has its name as id, as in a training
+        backbone = {"id": backbone if isinstance(backbone, str) else Path(backbone).name}
+    backbone = backbone or {}
     known = {"head": head, "config": config or {}, "backbone": backbone, "classes": classes, "training": training}
     _save(path, known, {name: values for name, values in given.items() if not name.endswith("num_batches_tracked")})
 

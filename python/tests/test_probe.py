@@ -82,6 +82,12 @@ class Module:
         return {name: Module.Tensor(values) for name, values in tensors().items()}
 
 
+def test_a_backbone_is_named_by_its_id_or_its_folder(tmp_path: Path) -> None:
+    for backbone, name in (("facebook/vit-mae-base", "facebook/vit-mae-base"), (tmp_path / "mae-base", "mae-base")):
+        save(tmp_path / "mine.safetensors", backbone=backbone)
+        assert ssmprobe.load_probe(tmp_path / "mine.safetensors").backbone == {"id": name, "hidden_size": D}
+
+
 def test_a_module_is_saved_by_its_state(tmp_path: Path) -> None:
     save(tmp_path / "a.safetensors")
     save(tmp_path / "b.safetensors", tensors=Module())
