@@ -57,6 +57,8 @@ impl TensorBoard {
         for metric in disk::metrics(&run.join("metrics.jsonl"))? {
             heads.entry((metric.head.clone(), metric.seed)).or_default().push(metric);
         }
+        // Names of others, in a run that somebody else has made, may lead to another folder.
+        heads.retain(|(head, _), _| manifest.heads.iter().any(|own| own.name == *head));
         for ((head, seed), epochs) in heads {
             let path = self.folder.join(format!("{head}-s{seed}")).join(FILE);
             self.bring(&path, &events(&manifest, &head, &epochs))
@@ -153,4 +155,25 @@ fn field(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
 fn now() -> Vec<u8> {
     let seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
     [&[1 << 3 | EIGHT_BYTES][..], &seconds.to_le_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_the_run_does_not_have_gets_no_file() {
+        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let folder = tempfile::tempdir().unwrap();
+        let [run, events, other] = ["run", "events", "other-s0"].map(|name| folder.path().join(name));
+        atomic_file::make_folder(&run).unwrap();
+        std::fs::copy(frozen.join("run.json"), run.join("run.json")).unwrap();
+        let own = disk::metrics(&frozen.join("metrics.jsonl")).unwrap().remove(0);
+        let lines = [own.clone(), Metric { head: "../../other".to_owned(), ..own.clone() }]
+            .map(|metric| serde_json::to_string(&metric).unwrap());
+        atomic_file::write(&run.join("metrics.jsonl"), lines.join("\n").as_bytes()).unwrap();
+        TensorBoard::open(&events, "run", false).unwrap().write(&run).unwrap();
+        assert!(events.join("run").join(format!("{}-s{}", own.head, own.seed)).join(FILE).exists());
+        assert!(!other.exists());
+    }
 }
