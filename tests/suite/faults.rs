@@ -12,12 +12,14 @@ use std::process::{Command, Output, Stdio};
 
 use safetensors::SafeTensors;
 use ssmprobe::app::cli;
+use ssmprobe::app::jobs::run_metrics::{self, RunMetrics};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
 use ssmprobe::model::io::atomic_file;
 use ssmprobe::model::io::failpoint::{self, Failure};
 use ssmprobe::model::io::temporary;
 use ssmprobe::model::probe::Probe;
+use ssmprobe::model::train::run::Run;
 
 use crate::{hub, run};
 
@@ -259,6 +261,13 @@ fn a_file_comes_to_its_place_only_when_its_bytes_are_on_the_disk() {
         failpoint::files(4, Failure::Once(2));
         temporary::write_again(&path, b"newer").expect("written");
         assert!(failpoint::none() && fs::read(&path).expect("a file") == b"newer");
+        // So are evaluations, in the folder of a run that a training resumes at that moment.
+        let manifest = run::root().join("tests/fixtures/frozen/run/run.json");
+        fs::copy(manifest, folder.path().join("run.json")).expect("copied");
+        let run = Run::open(folder.path()).expect("a run");
+        failpoint::files(4, Failure::Once(2));
+        RunMetrics::default().write(&run).expect("written");
+        assert!(failpoint::none() && folder.path().join(run_metrics::FILE).exists());
     });
 }
 

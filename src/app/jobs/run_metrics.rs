@@ -8,7 +8,7 @@ use crate::model::backbone::token_spec::TokenSpec;
 use crate::model::explain::baselines::Anchor;
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::explain::stability::OTHER_SEEDS;
-use crate::model::io::{atomic_file, if_there, sha256};
+use crate::model::io::{atomic_file, if_there, sha256, temporary};
 use crate::model::train::run::{ProbeCheckpoint, Run, RunError};
 
 /// The file's name in a run's folder.
@@ -162,7 +162,7 @@ impl RunMetrics {
         // Indented, most of the file would be blanks: it has numbers of every image.
         let mut bytes = serde_json::to_vec(self)?;
         bytes.push(b'\n');
-        atomic_file::write(&run.folder().join(FILE), &bytes)
+        temporary::write_again(&run.folder().join(FILE), &bytes) // a training may begin there meanwhile
     }
 }
 
