@@ -63,7 +63,8 @@ impl<'a> RunResults<'a> {
     pub fn store(&mut self) -> Result<Option<PathBuf>, RunError> {
         let Some(run) = self.run else { return Ok(None) };
         let begun = Instant::now();
-        let path = std::mem::take(&mut self.unstored).keep(run)?;
+        let path = self.unstored.clone().keep(run)?; // where that fails it is tried again at the end
+        self.unstored = RunMetrics::default();
         (self.stored, self.took) = (Instant::now(), begun.elapsed());
         Ok(Some(path))
     }
@@ -86,11 +87,29 @@ fn is_due(since: Duration, took: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::jobs::run_metrics;
 
     #[test]
     fn results_are_stored_at_once_until_that_takes_long() {
         let seconds = Duration::from_secs;
         assert!(is_due(Duration::ZERO, Duration::from_millis(20)));
         assert!(!is_due(seconds(60), seconds(8)) && is_due(seconds(80), seconds(8)));
+    }
+
+    #[test]
+    fn results_that_a_disk_refused_for_a_moment_are_stored_at_the_end() {
+        let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
+        let run = Run::open(folder.path()).unwrap();
+        let mut results = RunResults::new(Some(&run), None);
+        results.unstored = run_metrics::read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
+        let probes = results.unstored.probes.len();
+        let in_the_way = folder.path().join(run_metrics::FILE);
+        std::fs::create_dir(&in_the_way).unwrap();
+        assert!(results.store().is_err());
+        std::fs::remove_dir(&in_the_way).unwrap();
+        drop(results);
+        assert_eq!(run_metrics::read(&run).unwrap().map(|stored| stored.probes.len()), Some(probes));
     }
 }
