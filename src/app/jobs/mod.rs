@@ -173,7 +173,7 @@ impl Compute {
         }
     }
 
-    /// Whether it is a verb, which is told of an extraction what a terminal shows.
+    /// Whether it is a verb, whose flags somebody has typed, and which is told of an extraction what a terminal shows.
     pub fn is_verb(&self) -> bool {
         match self {
             Self::Inspect(_) | Self::Eval(_) | Self::Extract(_) => true,

@@ -3,16 +3,14 @@
 
 use ciborium::Value;
 
-use crate::app::jobs::{Compute, Files, Request};
+use crate::app::jobs::{Files, Request};
 use crate::app::paths::expanded;
 
 /// A request with this machine's home folder in place of a leading `~`, also in words of a command line (`--cache=~/tokens`). Left as
 /// they are: requests that nobody types, some of which are long.
 pub(super) fn at_home(request: Request) -> Request {
     let is_typed = match &request {
-        Request::Compute(_, job) => {
-            matches!(job, Compute::Inspect(_) | Compute::Eval(_) | Compute::Extract(_))
-        }
+        Request::Compute(_, job) => job.is_verb(),
         Request::Files(_, job) => !matches!(job, Files::Receive(_)),
         Request::Fetch(..) => true,
         _ => false,
@@ -47,7 +45,7 @@ mod tests {
 
     use super::*;
     use crate::app::jobs::extract::verb::ExtractFlags;
-    use crate::app::jobs::{Fetch, JobId, TrainCommand};
+    use crate::app::jobs::{Compute, Fetch, JobId, TrainCommand};
 
     #[derive(Parser)]
     struct Flags {
