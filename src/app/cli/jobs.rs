@@ -332,12 +332,14 @@ fn list_all() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line for each task, with the last line of its log.
+/// Prints a line for each task, with the last line of its log unless it waits.
 fn print_list(plan: &Plan) -> anyhow::Result<()> {
     let tasks = states(plan)?;
     let width = tasks.iter().map(|(task, _)| plan.name(*task).len()).fold(12, usize::max);
     for (task, state) in &tasks {
-        let last = tail(plan, *task, 1).pop().unwrap_or_default();
+        // That of a task which is queued again says how to resume it by hand.
+        let last = if matches!(state, State::Waiting { .. }) { None } else { tail(plan, *task, 1).pop() };
+        let last = last.unwrap_or_default();
         let (name, state) = (plan.name(*task), state.to_string());
         stdout::line(format!("{name:<width$} {state:<28} {last}").trim_end())?;
     }

@@ -320,6 +320,10 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_submitted(
     let how = list();
     let trains = ["train-1", "train-2", "train-3", "train-4"].map(|name| how[name].as_str());
     assert_eq!(trains, ["lost", "done", "not-handed-in", "not-handed-in"]);
+    // What one that is queued again printed was said before.
+    write_script(&bin.join("squeue"), "echo '2|1|PENDING|9:00|BeginTime'");
+    let (_, shown, _) = run(&mut on(&bin, jobs(&folder, &[])));
+    assert!(shown.contains("waiting (BeginTime)\n") && !shown.contains("it began"), "{shown}");
     // One that is still ending is retried as well.
     write_script(&bin.join("squeue"), "echo '2|3|COMPLETING|9:00|None'");
     assert_eq!(list()["train-3"], "stopped");
