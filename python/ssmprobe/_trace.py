@@ -127,7 +127,9 @@ class Trace:
     def __repr__(self) -> str:
         best = self.predictions[0] if self.predictions else None
         said = f"{best.name} ({best.probability:.1%})" if best else "no class"
-        return f"{Path(self.image).name} through {Path(self.probe).name}: {said}"
+        how = f"changed: {', '.join(self.reading)}" if isinstance(self.reading, Mapping) else self.reading
+        how = "" if how == "as trained" else f"; {how}"
+        return f"{Path(self.image).name} through {Path(self.probe).name}: {said}{how}"
 
     def svg(self, figure: str, *flags: Word) -> str:
         """One of its figures as the program draws it, for `IPython.display.SVG` or a file.

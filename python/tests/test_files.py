@@ -204,6 +204,10 @@ def test_what_is_read_is_named_in_one_line() -> None:
     assert repr(explained).endswith(f" and {len(explained.summary) - SHOWN_COLUMNS} more")
     one = replace(explained, traces=dict(list(explained.traces.items())[:1]))
     assert repr(one).startswith("Inspection of 1 trace; ")
+    as_trained = explained.traces["24", "sinkhorn-s0-best"]
+    assert repr(as_trained).endswith("%)")
+    assert repr(replace(as_trained, reading="no routing")) == f"{as_trained!r}; no routing"
+    assert repr(replace(as_trained, reading={"class": "owl", "layer": 1})) == f"{as_trained!r}; changed: class, layer"
     for found in (run, explained, probe, next(iter(explained.traces.values())), *read):
         assert "\n" not in repr(found)
         assert "array(" not in repr(found)
