@@ -75,7 +75,7 @@ impl Training<'_> {
                         }
                         match all_failed(trainers) {
                             true => ControlFlow::Break(()),
-                            // The callback may do other work; its time does not count.
+                            // The callback may do other work, or be paused; its time does not count.
                             false => pace
                                 .without(|| tell(Event::Step { seed, position, steps, trainers, progress })),
                         }
@@ -90,7 +90,7 @@ impl Training<'_> {
                         self.write_losses(seed, trainers)?;
                         self.run.save(&checkpoint(index, position, trainers))?;
                         (last, kept) = (position, Instant::now());
-                        tell(Event::Epoch { seed, position, trainers })
+                        pace.without(|| tell(Event::Epoch { seed, position, trainers }))
                     }
                 })
             };
@@ -119,7 +119,7 @@ impl Training<'_> {
             }
             position = TrainCursor::default();
             self.run.save(&Checkpoint { seeds_done: index + 1, ..Checkpoint::default() })?;
-            if tell(Event::Seed).is_break() && index + 1 < seeds.len() {
+            if pace.without(|| tell(Event::Seed)).is_break() && index + 1 < seeds.len() {
                 return Ok(Summary { run: self.run, outcomes, finished: false });
             }
         }
