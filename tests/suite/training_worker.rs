@@ -119,9 +119,14 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     );
     let cut = fs::read_to_string(disk.path("run/metrics.jsonl")).expect("metrics").lines().count();
     // It is resumed with another cache in the request than it began with.
-    let (folder, cache) = (disk.path("run"), Some(disk.path("another")));
-    let resume = Fetch::Resume { folder, device: Some("cpu".into()), cache };
-    let events = desk.job(Request::Fetch(JobId(11), resume));
+    let resume = |job: u64, device: &str| {
+        let (folder, cache) = (disk.path("run"), Some(disk.path("another")));
+        Request::Fetch(JobId(job), Fetch::Resume { folder, device: Some(device.into()), cache })
+    };
+    let events = desk.job(resume(12, "nowhere"));
+    let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
+    assert!(fault.to_string().contains("nowhere"), "{fault}");
+    let events = desk.job(resume(11, "cpu"));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
     assert!(!disk.path("another").exists(), "its tokens lie where it began");
     let probes =
@@ -134,6 +139,10 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     let metrics = |run: &str| fs::read_to_string(disk.path(run).join("metrics.jsonl")).expect("metrics");
     assert!(cut < metrics("run").lines().count(), "it was cut before its end");
     assert!(metrics("run") == metrics("alone"), "a look or a rest changed what is trained");
+    // Where that cache is gone, the other takes its place.
+    fs::remove_dir_all(disk.path("cache")).expect("removed");
+    desk.job(resume(13, "cpu"));
+    assert!(disk.path("another").exists());
 }
 
 #[test]
