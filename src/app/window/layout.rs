@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layout_whose_tiles_lie_in_themselves_or_too_deep_changes_nothing() {
+    fn a_layout_whose_tiles_lie_in_themselves_in_two_places_or_too_deep_changes_nothing() {
         let first = Layout::default().value();
         let chain = |length: usize| {
             let within = |at: usize| json!({"Container": {"Tabs": {"children": [at + 1], "active": at + 1}}});
@@ -273,9 +273,19 @@ mod tests {
         circle["tiles"]["tiles"]["2"]["Container"]["Tabs"]["children"] = json!([3, 1]);
         assert!(!changes(&circle));
         assert!(shown(&circle).is_empty());
+        let mut twice = chain(3);
+        twice["tiles"]["tiles"]["1"]["Container"]["Tabs"]["children"] = json!([2, 3]);
+        assert!(!changes(&twice));
         let mut front = chain(3);
         front["tiles"]["tiles"]["2"]["Container"]["Tabs"]["active"] = json!(2);
         assert!(shown(&front).is_empty(), "a tile in front of itself");
+    }
+
+    #[test]
+    fn a_layout_that_is_reset_follows_the_room_again_even_if_no_pane_moves() {
+        let mut layout = Layout { is_first: false, ..Layout::default() };
+        layout.reset();
+        assert!(layout.is_first && layout.take_changes().is_empty());
     }
 
     #[test]
