@@ -197,6 +197,7 @@ fn locked_folder(path: &Path) -> Option<LockedFile> {
 mod tests {
     use super::*;
     use crate::app::jobs::ImageId;
+    use crate::app::state::connection::{Connection, Host};
     use crate::app::state::workspace::{Entry, SavedImage, Workspace};
 
     fn window() -> (MainWindow, State, Context, tempfile::TempDir) {
@@ -212,6 +213,22 @@ mod tests {
         let orders = window.take_orders();
         let [WindowOrder::Command(command)] = &orders[..] else { panic!("{} orders", orders.len()) };
         assert_eq!(*command, Command::SetMasks(Some("masks".into())));
+        let ask = FileRequest::Prompt(FilePrompt::MaskFolder);
+        window.handle_files(&ctx, ask, vec!["masks".into()], &state);
+        assert!(window.end_saving(&ctx, &state).is_empty(), "at the end of the window none is");
+    }
+
+    #[test]
+    fn a_path_on_a_host_is_not_looked_for_here() {
+        let (mut window, mut state, ctx, folder) = window();
+        let mut chosen = |state: &State| {
+            let ask = FileRequest::Prompt(FilePrompt::ProbeFiles);
+            window.handle_files(&ctx, ask, vec![folder.path().to_owned()], state);
+            window.take_orders().pop()
+        };
+        assert!(matches!(chosen(&state), Some(WindowOrder::Command(Command::OpenRun(_)))));
+        state.connection = Connection::Connecting(Host { place: "ssh://me@gpu1".into(), program: None });
+        assert!(matches!(chosen(&state), Some(WindowOrder::Command(Command::OpenProbes(_)))));
     }
 
     #[test]
