@@ -155,7 +155,22 @@ fn plan(settings: TrainSettings, events: &mut JobEvents) -> anyhow::Result<Kind>
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
+
     use super::*;
+
+    #[test]
+    fn what_fails_because_it_is_cancelled_has_not_failed() {
+        let (sender, events) = sync_channel(1);
+        let sender = EventSender::new(sender, Arc::new(|| {}), false);
+        let (to_compute, cancel) = (TaskQueue::default(), Cancel::default());
+        cancel.cancel();
+        let job = FetchJob { sender: &sender, to_compute: &to_compute, id: JobId(1), cancel };
+        job.prepare(|_| anyhow::bail!("the download was ended"));
+        let event = events.try_recv().unwrap();
+        assert!(matches!(event, Event::Cancelled(JobId(1))), "{event:?}");
+    }
 
     #[test]
     fn of_plans_that_wait_only_those_that_are_still_wanted_are_made() {
