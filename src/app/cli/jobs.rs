@@ -375,3 +375,23 @@ fn report_failure(plan: &Plan, task: Task, state: &State) {
     }
     tail(plan, task, LOG_LINES).iter().for_each(|line| say!("  {line}"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::submit::SlurmFlags;
+
+    #[test]
+    fn two_polls_in_a_row_must_find_that_nothing_is_active() {
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::single("eval", vec!["eval".into()])];
+        let mut plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        let task = plan.tasks()[0];
+        let (display, summary, changed) = (Display::new(), String::new(), Instant::now());
+        let mut watch = Watch { display, summary, changed, idle_since: None, submit_delay: None };
+        let (running, stopped) = (State::Running { left: String::new() }, State::Stopped);
+        let polled = [&running, &stopped, &running, &stopped, &stopped]
+            .map(|state| watch.update(&mut plan, &[(task, state.clone())]).unwrap());
+        assert_eq!(polled, [None, None, None, None, Some(false)]);
+    }
+}
