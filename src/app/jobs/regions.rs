@@ -97,26 +97,38 @@ mod tests {
     use super::*;
     use crate::app::jobs::engine::WorkerEnv;
     use crate::app::jobs::reporter::Recorder;
-    use crate::model::data;
+    use crate::model::data::{self, Split};
 
-    #[test]
-    fn masks_of_images_in_parquet_files_are_told_to_be_left_out() {
+    /// What is told of a folder of masks in which the first image of a dataset has none.
+    fn told(dataset: &Dataset) -> Vec<String> {
         let masks = tempfile::tempdir().unwrap();
         std::fs::write(masks.path().join("a.png"), "a mask").unwrap();
-        let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
-        let dataset = data::open(&hub).unwrap();
         let as_is = Preprocessor { resize: None, crop: None, cut: None, rescale: None, normalise: None };
         let mut reporter = Recorder::default();
         let found = of_samples(
             &mut Engine::new(WorkerEnv::default()),
             (&RegionSource::Folder(masks.path().to_owned()), true),
-            (&dataset, &[Some(0), None]),
+            (dataset, &[Some(0), None]),
             &as_is,
             Grid::new(1, 1),
             &mut reporter,
         );
         assert_eq!(found.ok().map(|regions| regions.known()), Some(0));
-        assert_eq!(reporter.warned.len(), 1, "{:?}", reporter.warned);
-        assert!(reporter.warned[0].starts_with("left out: regions, as images in Parquet files"));
+        reporter.warned
+    }
+
+    #[test]
+    fn masks_of_images_in_parquet_files_are_told_to_be_left_out() {
+        let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
+        let warned = told(&data::open(&hub).unwrap());
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert!(warned[0].starts_with("left out: regions, as images in Parquet files"));
+    }
+
+    #[test]
+    fn masks_of_other_images_are_told_where_their_folder_was_named() {
+        let sample = data::Sample { source: PathBuf::from("b.png").into(), class: 0, split: Split::Train };
+        let dataset = Dataset { samples: vec![sample], ..Dataset::default() };
+        assert_eq!(told(&dataset), ["an image has no mask or mark: b.png"]);
     }
 }
