@@ -102,3 +102,18 @@ pub(super) fn built_with() -> Vec<&'static str> {
     let wgpu = if cfg!(feature = "vulkan") { "wgpu with SPIR-V" } else { "wgpu with WGSL" };
     ["flex", wgpu].into_iter().chain(cfg!(feature = "cuda").then_some("cuda")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_huge_limit_is_none() {
+        let found = Found { memory: Some(1 << 30), max_buffer: Some(u64::MAX), ..Found::default() };
+        let text = to_text(&found);
+        assert!(
+            text.contains("memory         1.1 GB\n") && text.contains("largest buffer no limit\n"),
+            "{text}"
+        );
+    }
+}
