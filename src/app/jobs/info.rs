@@ -249,3 +249,20 @@ impl ProbeInfo {
         fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn each_accuracy_is_that_of_its_own_images() {
+        let probe =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/inspect/probes/gap.safetensors");
+        let mut probe = Probe::load(probe).unwrap();
+        probe.meta.training = Some(serde_json::json!({ "epoch": { "select": 50.0, "test": 75.0 } }));
+        let info = ProbeInfo::new(&probe, String::new(), String::new());
+        assert_eq!((info.selection, info.accuracy), (Some(50.0), Some(75.0)));
+    }
+}
