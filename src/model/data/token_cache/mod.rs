@@ -315,6 +315,9 @@ mod tests {
         for (precision, value, words) in [
             (Precision::Float32, -7e4, None),
             (Precision::Float16, -7e4, Some("-7e4, but float16 ends at 65504; keep tokens in float32")),
+            // What lies between 65504 and 65520 is rounded down, and from there on to infinity.
+            (Precision::Float16, 65_519.0, None),
+            (Precision::Float16, 65_520.0, Some("6.552e4, but float16 ends")),
             (Precision::Float16, f32::NAN, Some("NaN")),
             (Precision::Float32, f32::INFINITY, Some("inf")),
         ] {
@@ -335,9 +338,17 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(root.path(), source(Precision::Float32), 2).unwrap();
         writer.push(Some(tokens(0)), None).unwrap();
-        for other in [Tokens { width: 3, ..tokens(1) }, Tokens { cls: None, ..tokens(1) }] {
+        let turned = Tokens { grid: Grid::new(3, 2), ..tokens(1) };
+        for other in [Tokens { width: 3, ..tokens(1) }, Tokens { cls: None, ..tokens(1) }, turned] {
             let error = writer.push(Some(other), None).unwrap_err().to_string();
             assert!(error.contains("manifest.json: it is of") && error.contains("cache clear"), "{error}");
         }
+        drop(writer);
+        // A folder that was given another cache's name.
+        let other = source(Precision::Float16);
+        let [own, renamed] = [source(Precision::Float32).key(), other.key()].map(|key| root.path().join(key));
+        fs::rename(own, renamed).unwrap();
+        let error = CacheScan::open(root.path(), &other, Some(2)).err().expect("an error").to_string();
+        assert!(error.contains("manifest.json: it is the manifest of another cache"), "{error}");
     }
 }
