@@ -216,6 +216,9 @@ mod tests {
         for (at, order) in found.into_iter().enumerate() {
             assert_eq!(order.unwrap_or_else(|error| panic!("{at}: {error}")).tokens(), [2, 0, 1], "{at}");
         }
+        let all: Vec<u8> = (0..=255).rev().collect();
+        let order = parse(&array("|u1", "(256,)", &all), Path::new("a.npy")).unwrap();
+        assert!(order.tokens().iter().copied().eq((0..256).rev()), "none is negative");
     }
 
     #[test]
@@ -255,13 +258,16 @@ mod tests {
     fn what_is_written_is_read_again_and_nothing_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let order = HandOrder::new(vec![3, 1, 0, 2]).unwrap();
-        for name in ["mine.npz", "mine.csv", "mine"] {
+        for name in ["mine.npz", "mine.csv", "mine.CSV", "mine"] {
             let path = folder.path().join(name);
             write(&path, &order).unwrap();
             let found = read(&path).unwrap();
             assert_eq!((found.tokens(), found.file()), (order.tokens(), Some(name)));
         }
-        assert_eq!(std::fs::read_to_string(folder.path().join("mine.csv")).unwrap(), "order\n3\n1\n0\n2\n");
+        for name in ["mine.csv", "mine.CSV"] {
+            let text = std::fs::read_to_string(folder.path().join(name)).unwrap();
+            assert_eq!(text, "order\n3\n1\n0\n2\n");
+        }
         let absent = folder.path().join("no").join("mine.npz");
         assert!(
             write(&absent, &order).unwrap_err().to_string().contains("mine.npz: the order cannot be written")
