@@ -56,6 +56,8 @@ mod tests {
         memo.get(1, || 'a');
         memo.get(2, || memo.get(2, || 'b')); // the inner one is the other thread's
         assert_eq!(memo.get(1, || 'c'), 'a');
+        memo.get(3, || 'd'); // in place of the first
+        assert_eq!(memo.get(1, || 'e'), 'e');
     }
 
     #[test]
