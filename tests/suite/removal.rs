@@ -365,12 +365,15 @@ fn a_file_whose_parts_do_not_go_together_is_refused() {
     for (from, to, words) in [
         ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,", "do not have 4 steps"),
         ("\"fraction\":[0.0,0.25,", "\"fraction\":[0.0,0.75,", "rising from 0 to 1"),
+        ("0.25,0.5,0.75,1.0]", "0.25,0.5,0.75,0.9]", "rising from 0 to 1"),
         ("\"order\":[5,2,", "\"order\":[5,5,", "each of 12 tokens once"),
         ("\"order\":[5,2,", "\"order\":[5,12,", "each of 12 tokens once"),
         ("\"rows\":3", "\"rows\":4", "each of 16 tokens once"),
         ("\"width\":8", "\"width\":9", "incomplete"),
         ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,1e200,", "steps of numbers"),
         ("\"logit\":[3.0,1.0,", "\"logit\":[3.0,", "steps of numbers"),
+        ("\"margin\":[2.0,0.0,", "\"margin\":[2.0,", "steps of numbers"),
+        ("\"margin\":[2.0,0.0,-1.5,-2.25,-2.5]", "\"margin\":null", "steps of numbers"),
     ] {
         assert!(good.contains(from), "{from}: {good}");
         let error = Removal::from_json(&good.replacen(from, to, 1)).expect_err(to);

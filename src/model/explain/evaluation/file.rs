@@ -202,6 +202,8 @@ mod tests {
         for (from, to, words) in [
             ("\"class\":[0,1]", "\"class\":[0,7]", "unnamed class"),
             ("\"class\":[0,1]", "\"class\":[0]", "one class per image"),
+            ("\"predicted\":[1,4294967295]", "\"predicted\":[1]", "one class per image"),
+            ("\"predicted\":[1,4294967295]", "\"predicted\":[2,4294967295]", "unnamed class"),
             ("\"rank_coverage\":[0.6,0.7]", "\"rank_coverage\":[0.6]", "one measure per image"),
             ("\"rank_coverage\":[0.6,0.7]", "\"colour\":[0.6,0.7]", "unknown measure colour"),
             ("\"counts\":[1,0]", "\"counts\":[1]", "one map per class"),
@@ -217,5 +219,6 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         assert!(Evaluation::from_json("{}").unwrap_err().to_string().contains("eval --evaluation"));
+        assert!(Evaluation::from_json(&(good + "{}")).unwrap_err().to_string().contains("trailing"));
     }
 }

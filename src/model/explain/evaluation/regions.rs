@@ -188,6 +188,9 @@ mod tests {
         assert!((mean - 0.5).abs() < 1e-12 && (mean - low - (high - mean)).abs() < 1e-9);
         assert!((high - mean - 4.302_652_7 * 0.125 / 3f64.sqrt()).abs() < 1e-5, "{high}");
         assert!(found.holds(4) && !found.holds(3));
+        let mut torn = found.clone();
+        torn.pairs[1].pop();
+        assert!(!torn.holds(4), "a share without its number of images");
         assert_eq!(RegionSummary::new(&[None, None]), None);
         let empty = image(&[(0, "object", 0, 0.0)], &[none]);
         let found = RegionSummary::new(&[Some(&all[0]), Some(&empty)]).expect("regions");

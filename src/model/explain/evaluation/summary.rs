@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(ClassRow::new(1, [0.7, f32::NAN, 0.6]).as_ref(), rows.get(1));
         assert_eq!(ClassRow::new(1, [f32::NAN]), None);
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
+        assert!((rows[0].quantiles[0] - 0.805).abs() < 1e-6 && (rows[0].quantiles[4] - 0.895).abs() < 1e-6);
         assert_eq!(evaluation.predicted_name(3), "another class");
         assert_eq!((evaluation.right(4), evaluation.predicted_name(4)), (None, ""));
     }
@@ -155,7 +156,9 @@ mod tests {
         let x = [1.0, 2.0, 3.0, f32::NAN, 10.0];
         assert_eq!(spearman(&x, &[0.1, 0.2, 0.4, 0.0, 9.0]), Some(1.0));
         assert_eq!(spearman(&x, &[4.0, 3.0, 2.0, 7.0, 1.0]), Some(-1.0));
+        assert_eq!(spearman(&[0.1, 0.2, 0.4, 0.0, 9.0], &x), Some(1.0));
         assert_eq!(spearman(&x, &[2.0; 5]), None);
+        assert_eq!(spearman(&x[..2], &x[..2]), None, "of two there is always a line");
         // Ranks 0 1 2 3 against 0.5 0.5 2.5 2.5: 4 / sqrt(5 * 4).
         let tied = spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 1.0, 2.0, 2.0]).unwrap();
         assert!((tied - 4.0 / 20f64.sqrt()).abs() < 1e-12);

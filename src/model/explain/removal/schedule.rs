@@ -166,12 +166,15 @@ mod tests {
         let random = Orders { id: RANDOM, orders: (0..3).map(order).collect() };
         let mut sets = Sets::new();
         let schedule = Schedule::new(&[random], 2, &mut sets);
-        let logits: Vec<Vec<f64>> = sets.iter().map(|left| vec![left[0] as f64, 0.0]).collect();
+        let logits: Vec<Vec<f64>> =
+            sets.iter().map(|left| vec![left[0] as f64, 2.0 * left[0] as f64]).collect();
         let curves = schedule.curves(&logits, 0, Some(1));
         assert_eq!(curves.keys().collect::<Vec<_>>(), ["random", "random_low", "random_high"]);
         // Half is left: {2, 3}, {0, 3}, {0, 1}.
         assert_eq!(curves["random"][0].logit[1], 2.0 / 3.0);
-        assert_eq!(curves["random"][0].margin.as_ref().expect("a rival")[1], 2.0 / 3.0);
+        let margin = |id: &str| curves[id][0].margin.as_ref().expect("a rival")[1];
+        assert_eq!(margin("random"), -2.0 / 3.0);
+        assert!((margin("random_low") + 1.8).abs() < 1e-12 && margin("random_high").abs() < 1e-12);
         assert!((curves["random_low"][0].logit[1]).abs() < 1e-12);
         assert!((curves["random_high"][0].logit[1] - 1.8).abs() < 1e-12);
     }

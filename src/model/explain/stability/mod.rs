@@ -211,7 +211,8 @@ mod tests {
                 "backbone": {"id": "b", "model_type": "vit", "hidden_size": 4}, "training": text});
             serde_json::from_value(whole).expect("metadata")
         };
-        let one = meta(json!({"seed": 0, "protocol": {"epochs": 5}, "epoch": {"test": 88.0}}));
+        let of_run = json!({"seed": 0, "protocol": {"epochs": 5}, "epoch": {"test": 88.0}, "program": "0.1"});
+        let one = meta(of_run);
         assert!(differ_in_seed(&one, &meta(json!({"seed": 1, "protocol": {"epochs": 5}}))));
         assert!(!differ_in_seed(&one, &meta(json!({"seed": 1, "protocol": {"epochs": 6}}))));
         assert!(!differ_in_seed(&one, &one));

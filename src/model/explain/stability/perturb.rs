@@ -202,5 +202,13 @@ mod tests {
                 assert!(!changes[..at].contains(change), "{name}: {} twice", change.text());
             }
         }
+        let noises = |seed| -> Vec<Perturbation> {
+            let all = kinds(seed).into_iter().flat_map(|(_, changes)| changes);
+            all.filter(|change| matches!(change, Perturbation::Noise { .. })).collect()
+        };
+        let next = noises(1);
+        assert!(noises(0).iter().all(|noise| !next.contains(noise)), "seeds have draws of their own");
+        let crop = Perturbation::Crop { side: 0.75, at: (0.25, 1.0) };
+        assert_eq!(crop.text(), "75 % at 25 %, 100 %", "from the left, from the top");
     }
 }
