@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn empty_and_broken_ranges_still_scale() {
-        for scale in [Scale::linear(2.0, 2.0), Scale::linear(f64::NAN, 1.0), Scale::log(0.0, 0.0, 4)] {
+        let logs = [Scale::log(0.0, 0.0, 4), Scale::log(1.0, 1.0, 4)];
+        for scale in [Scale::linear(2.0, 2.0), Scale::linear(f64::NAN, 1.0)].into_iter().chain(logs) {
             assert!(scale.at(0.5).is_finite());
             assert!(!scale.ticks(4).is_empty(), "{scale:?}");
         }

@@ -313,6 +313,7 @@ mod tests {
         assert_eq!((scale.lo, scale.hi), (0.0, 1.0));
         let scale = accuracy_scale([0.0, 93.0].into_iter());
         assert_eq!((scale.lo, scale.hi), (0.0, 100.0));
+        assert_eq!(accuracy_scale([90.0, 104.0].into_iter()).hi, 100.0, "the edge of a band");
     }
 
     #[test]
