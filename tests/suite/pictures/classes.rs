@@ -7,7 +7,7 @@ use ssmprobe::model::explain::evaluation::{CONFIDENCE, EvalSet, Evaluation};
 use ssmprobe::viz::Size;
 use ssmprobe::viz::draw::scene::Identity;
 use ssmprobe::viz::export;
-use ssmprobe::viz::figures::dataset::{self, Overview};
+use ssmprobe::viz::figures::dataset::{self, ClassFilter, Overview};
 use ssmprobe::viz::figures::plot::{self, EvaluationPlot};
 
 use super::prelude::*;
@@ -73,6 +73,12 @@ pub fn class_diagnostics() {
     }
     // An evaluation by an earlier program has the null band of a single image only, and the picture says so.
     let mut plot = small::evaluated(find("class_diagnostics"), MapOf::Positions);
+    let table = plot.table();
+    for row in (0..table.rows()).map(|row| table.row(row)) {
+        let number = |at: usize| row[at].parse::<f64>().expect("a number");
+        let reach = 0.08 * (1.0 / number(2) + 1.0 / 16.0).sqrt();
+        assert_close("of its images", [number(11), number(12)], [0.48 - reach, 0.48 + reach], 1e-9);
+    }
     let earlier = Evaluation { mean_nulls: IndexMap::new(), ..Evaluation::clone(&plot.evaluation) };
     plot.evaluation = Arc::new(earlier);
     let marks = plotted(&plot, &Theme::light());
@@ -98,6 +104,12 @@ fn of_many_classes_both_ends_are_drawn() {
     ]);
     let evaluation = Arc::new(evaluation);
     let evaluations = [evaluation.clone(), evaluation];
+    // Of those that are searched for, nothing lies between.
+    let classes = ClassFilter { search: "class 4".to_owned(), ..ClassFilter::default() };
+    let choice = Choice { classes, ..Choice::default() };
+    let plot = EvaluationPlot::new(find("class_diagnostics"), evaluations.clone(), choice);
+    let marks = plotted(&plot, &Theme::light());
+    assert!(marks.has("class 44") && !marks.words().iter().any(|word| word.text.ends_with("between")));
     let plot = EvaluationPlot::new(find("class_diagnostics"), evaluations, Choice::default());
     let mut names: Vec<_> = plotted(&plot, &Theme::light())
         .words()
@@ -105,6 +117,8 @@ fn of_many_classes_both_ends_are_drawn() {
         .filter(|word| word.text.starts_with("class "))
         .collect();
     names.sort_by(|a, b| a.at[1].total_cmp(&b.at[1]));
+    let gap = plotted(&plot, &Theme::light()).word("5 classes between").at[1];
+    assert!(f32::midpoint(names[18].at[1], names[19].at[1]) < gap && gap < names[20].at[1]);
     let drawn: Vec<String> = names.into_iter().map(|word| word.text).collect();
     let ends = (25..45).rev().chain((0..20).rev());
     assert_eq!(drawn, ends.map(|class| format!("class {class}")).collect::<Vec<_>>());

@@ -183,6 +183,12 @@ pub fn region_order() {
         assert!(marks.has("5 of 10 images with regions; line: 95 % interval"));
     }
     let plot = overview();
+    let table = plot.table();
+    for (row, shares) in PRECEDENCE.iter().enumerate() {
+        let found: Vec<f64> =
+            table.row(row)[11..].iter().map(|share| share.parse().expect("a share")).collect();
+        assert_eq!(found, shares, "the row's region before the column's");
+    }
     let item = |item| plot.overview.item(&plot, item);
     assert_eq!(item(1), ("beak before tail: 75.0 %".to_owned(), vec![0, 1]));
     assert_eq!(item(3), ("tail before beak: 12.5 %".to_owned(), vec![0, 1]));

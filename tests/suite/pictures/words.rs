@@ -1,5 +1,6 @@
 //! The text of every picture: no word is cut by the edge of the page, and none overlaps another.
 
+use ssmprobe::model::trace::Trace;
 use ssmprobe::viz::draw::font;
 use ssmprobe::viz::draw::scene::{Anchor, Box2, Scene};
 use ssmprobe::viz::draw::theme::Theme;
@@ -8,7 +9,7 @@ use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{COLUMN, FIGURES, Options, Size, find};
 
 use super::marks::{Marks, Word};
-use super::{draw_column, golden, many, side_by_side, small};
+use super::{draw_column, golden, many, plotted, side_by_side, small};
 use crate::traces;
 
 /// The box of a word, from its baseline to the height of its capitals.
@@ -146,4 +147,23 @@ fn words_stay_on_the_page_and_do_not_cover_each_other() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn columns_of_a_comparison_say_what_they_differ_in() {
+    let of = |image: &str, backbone: &str| Trace {
+        image: image.into(),
+        backbone: backbone.into(),
+        ..small::planned()
+    };
+    let (own, kernel) = (of("a.png", "vit"), [find("kernel").expect("a figure")]);
+    for (other, told) in [(of("b.png", "vit"), ["a.png", "b.png"]), (of("a.png", "dino"), ["vit", "dino"])] {
+        let plot = side_by_side(&[&own, &other], &kernel, &Options::default());
+        let marks = plotted(&plot, &Theme::light());
+        assert!(told.iter().all(|word| marks.has(word)), "{told:?}");
+        let mut roomy = plot.clone();
+        roomy.columns = Some(9);
+        let place = |marks: &Marks| marks.word(told[1]).at;
+        assert_eq!(place(&plotted(&roomy, &Theme::light())), place(&marks), "two are no more than two");
+    }
 }
