@@ -1410,6 +1410,17 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     let sets = ["whole.json has 9 test images of birds", "other.json has 9 test images of flowers"];
     assert_ends(&mut command, 2, &sets);
+    // A measure of the second axis is one that the second evaluation has.
+    let mut bare = (*evaluation(&part, "gap")).clone();
+    bare.measures.shift_remove("rank_coverage");
+    std::fs::write(folder.path().join("bare.json"), bare.to_json().expect("text")).expect("written");
+    let mut command = program();
+    command.args(["figures", "--figure", "scatter", "--against", "rank_coverage"]);
+    for (flag, name) in [("--evaluation", "whole.json"), ("--evaluation", "bare.json"), ("--out", "bare.svg")]
+    {
+        command.arg(flag).arg(folder.path().join(name));
+    }
+    assert_ends(&mut command, 2, &["--against rank_coverage: gap has no such measure"]);
     let svg = std::fs::read_to_string(folder.path().join("a-class_diagnostics.svg")).unwrap();
     assert!(svg.contains("Chance for one image") && svg.contains("sinkhorn on 9 test images of birds"));
 }

@@ -369,6 +369,8 @@ fn what_has_no_difference_says_why_not() {
         path.display().to_string()
     });
     said(&["--causal", &own, "--against", &other, "--out", "c.csv"]);
+    let beyond = ["--causal", &own, "--step", "999", "--out", "c.csv"];
+    assert_ends(&mut figures(folder.path(), &beyond), 2, &["--step 999: the curves have steps 0 to 4"]);
     let csv = std::fs::read_to_string(folder.path().join("c.csv")).unwrap();
     assert!(csv.contains("\nfraction,delta_deletion_evidence,delta_insertion_evidence,"), "{csv}");
     assert!(csv.contains("\n0,1.5,0.5,"), "{csv}");

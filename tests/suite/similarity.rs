@@ -509,6 +509,17 @@ fn the_program_names_the_nearest_images_of_a_file() {
         ("similar --image 0.png --count 0", 2, "'0' for '--count <N>': expected a whole number from 1"),
         ("similar --image 0.png --vectors colour", 2, "expected one of routing, evidence, weight"),
         ("figures --figure image_map --vectors weight --out m.svg", 1, "Evaluate the dataset again"),
+        ("figures --figure confusion --classes 0 --out m.svg", 2, "expected a number above 0, or all"),
+        (
+            "figures --figure class_diagnostics --measure hue --out m.svg",
+            2,
+            "--measure hue: sinkhorn has no such measure",
+        ),
+        (
+            "figures --figure scatter --against hue --out m.svg",
+            2,
+            "--against hue: sinkhorn has no such measure",
+        ),
     ] {
         let (found, stdout, stderr) = run::run(&mut program(folder.path(), arguments));
         let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -524,6 +535,8 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     let mut evaluation = std::sync::Arc::unwrap_or_clone(small::evaluation());
     let tokens = evaluation.asked.images.len() * evaluation.grid.len();
     let (ones, none) = (half(vec![1.0; tokens]), KeptVectors::None("by channel".into()));
+    let one_image = (0..tokens).map(|at| if at < evaluation.grid.len() { 1.0 } else { f64::NAN });
+    let one_image = KeptVectors::Float16(half(one_image));
     evaluation.vectors.insert(VectorKind::Weight, KeptVectors::Float16(ones));
     evaluation.vectors.insert(VectorKind::Evidence, none);
     std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
@@ -539,6 +552,10 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     let (code, stdout, said) = run::run(&mut similar("evidence"));
     assert!(said.contains("evidence: by channel; pass --vectors routing instead"), "{said}");
     assert_eq!((code, stdout.as_str()), (1, ""));
+    evaluation.vectors.insert(VectorKind::Weight, one_image);
+    std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
+    let text = done(&mut similar("weight"));
+    assert!(text.contains("Images like") && !text.contains("alike"), "one is no set: {text}");
     // An image by its path, if more than the name of its file says that it is this one.
     std::sync::Arc::make_mut(&mut evaluation.asked).images[1] = "auk/1.png".to_owned();
     std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
