@@ -127,6 +127,12 @@ fn image_folders_with_splits() {
     let nested = open(outer.path()).unwrap();
     assert_eq!((nested.name.as_str(), nested.samples.len()), ("set-1.0", 6));
     assert_eq!(nested, open(outer.path()).unwrap());
+    // It is looked for among few folders alone.
+    let more = |number: usize| std::fs::create_dir(outer.path().join(number.to_string())).unwrap();
+    (1..16).for_each(more);
+    assert_eq!(nested, open(outer.path()).unwrap());
+    more(16);
+    assert!(why(outer.path()).contains("not a dataset of a known layout"));
 }
 
 #[test]
@@ -246,6 +252,7 @@ fn cars() {
     let data = open(tree.path().join("stanford/devkit")).unwrap();
     assert_eq!(data.samples.len(), 4);
     assert!(data.samples[0].source.to_string().contains("cars_train"));
+    assert!(data.notes.concat().contains("the labels are present, the images are not"), "{:?}", data.notes);
     tree.write("stanford/devkit/cars_meta.mat", "not a mat file");
     assert!(why(tree.path()).contains("cars_meta.mat: is not a MATLAB version 5 file"));
     tree.copy("mat/kinds.mat", "stanford/devkit/cars_meta.mat");
@@ -432,6 +439,8 @@ fn names_that_look_alike_and_images_that_are_nearly_black_are_told() {
     let said = notes("a.png,caf\u{e9},train\nb.png,cafe\u{301},test\n");
     assert!(said.contains(r#""caf\u{e9}" and "cafe\u{301}"; give both the same name"#), "{said}");
     assert!(said.contains("a.png is 4095 of 65535"), "{said}");
+    tree.write("d.png", deep(4096));
+    assert!(!notes("d.png,cat,train\nd.png,dog,test\n").contains("black"), "it takes more than 12 bits");
     let said = notes("a.png,cat,train\nb.png,cat,test\nc.png,dog,train\nc.png,dog,test\n");
     assert!(!said.contains("black") && !said.contains("alike"), "{said}");
 }
@@ -453,6 +462,8 @@ fn folders_of_images_that_have_several_classes_are_told_from_classes() {
     assert!(told(&years).contains("of PASCAL VOC"));
     let coco = ["train2017/a.jpg", "val2017/a.jpg", "annotations/instances_val2017.json"];
     assert!(told(&coco).contains("of COCO"));
+    let untrained = ["test2017/a.jpg", "val2017/a.jpg", "annotations/instances_val2017.json"];
+    assert!(told(&untrained).contains("of COCO"));
     assert_eq!(told(&["JPEGImages/a.png", "SegmentationClass/a.png"]), "");
 }
 
@@ -655,6 +666,16 @@ fn a_report_counts_finds_twins_and_broken_files() {
     let thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     let stopped = thread.install(|| describe(&data, Check::Bytes, &|_, _| ControlFlow::Break(())));
     assert!(stopped.checked < 8, "{}", stopped.checked);
+    // The same bytes in rows of another length are another picture.
+    let tree = Tree::new();
+    for (name, width, height) in [("train/a/1.png", 2, 8), ("test/a/2.png", 4, 4)] {
+        let mut png = Cursor::new(Vec::new());
+        let grey = image::GrayImage::from_pixel(width, height, image::Luma([7]));
+        grey.write_to(&mut png, image::ImageFormat::Png).unwrap();
+        tree.write(name, png.into_inner());
+    }
+    let report = describe(&open(tree.path()).unwrap(), Check::Pixels, &go);
+    assert_eq!((report.checked, report.shared.len()), (2, 0));
 }
 
 #[test]

@@ -61,6 +61,7 @@ mod tests {
             ["cafe", "cafe\u{301}"],
             ["b\u{e9}", "cafe\u{301}"],
             ["b\u{e9}te", "be\u{301}s"],
+            ["\u{e9}a", "e\u{301}o\u{308}"],
         ] {
             assert_eq!(of(&pair), None, "{pair:?}");
         }
