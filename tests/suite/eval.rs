@@ -403,6 +403,8 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
         let table = desk.path(&format!("images/{stem}.csv"));
         assert_eq!(column(&table, "image").len() as u64, VAL);
+        let survey: Value = json(desk.path(&format!("images/{stem}.survey.json")));
+        assert_eq!(survey["provenance"]["seed"], 3);
         let of = |row: usize, name: &str| column(&table, name).swap_remove(row);
         for row in [0, VAL as usize - 1] {
             let mut inspect = inspect(2);
@@ -549,6 +551,15 @@ fn what_cannot_be_asked_is_said() {
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
     );
+    let told = lines(&done(&mut eval(&scenes, &["--json"])));
+    let share = told[0]["evaluation"]["localization"]["positive_share"].as_f64().unwrap();
+    let row = stdout.lines().find(|line| line.starts_with("| gap-s0-best")).unwrap();
+    let shown: f64 = row.trim_end_matches('|').rsplit('|').next().unwrap().trim().parse().unwrap();
+    assert_close("positive evidence on the object, in percent", shown, 100.0 * share, 0.051);
+    let torn = desk.path("torn.safetensors").display().to_string();
+    fs::write(&torn, "torn").unwrap();
+    let (_, stderr) = succeeds(&mut eval(&scenes, &[&torn]));
+    assert!(stderr.contains(&format!("left out: {torn} is not")), "its path is told once: {stderr}");
     // Probes whose files share a name are told apart by their paths.
     let copied = desk.path("gap-s0-best.safetensors");
     fs::copy(desk.path("run/probes/gap-s0-best.safetensors"), &copied).unwrap();
@@ -556,6 +567,12 @@ fn what_cannot_be_asked_is_said() {
     for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
+    // Baselines are fitted to the training images, whether or not their tokens are there already.
+    let baselines = |cache: &str| {
+        let mut eval = desk.verb("eval", cache);
+        done(eval.args(["--baselines", "--run"]).arg(desk.path("run")))
+    };
+    assert_eq!(baselines("cache"), baselines("anew"));
     // In place of a run stand its best probes, in place of a folder all in it; each is read once.
     let stdout = done(&mut eval(&scenes, &[desk.path("run").to_str().unwrap()]));
     let of = |name: &str| stdout.matches(&format!("| {name} ")).count();
@@ -575,6 +592,30 @@ fn what_cannot_be_asked_is_said() {
         assert!(images.iter().all(|image| image.starts_with(split)), "{images:?}");
         assert_eq!(images.len() as u64, count);
     }
+    // Its rows stay where those of another evaluation are written in another format.
+    let mut in_place = eval(&scenes, &["--split", "train", "--format", "parquet"]);
+    let (_, stderr) = succeeds(in_place.arg("--evaluation").arg(desk.path("val")));
+    let said = "val: not of this evaluation, perhaps of an earlier one: gap-s0-best.csv";
+    assert!(stderr.contains(said), "{stderr}");
+    let rows = fs::read(desk.path("val/gap-s0-best.parquet")).unwrap();
+    assert!(String::from_utf8_lossy(&rows).contains("dataset\u{18}\u{6}scenes"), "what they are of");
+    // Of a dataset of one class, what the probe takes for another is called by the probe's name for that.
+    let images = |split: &str| -> Vec<PathBuf> {
+        entries(&scenes.join(split)).iter().flat_map(|class| entries(class)).collect()
+    };
+    let classes: Vec<String> = (0..scenes::CLASSES).map(scenes::class_name).collect();
+    let mut predictions = Vec::new();
+    for class in &classes[..2] {
+        let one = scenes.join("one.csv");
+        let row =
+            |image: &PathBuf| format!("{},{class},val\n", image.strip_prefix(&scenes).unwrap().display());
+        let rows: String = images("val").iter().map(row).collect();
+        fs::write(&one, format!("path,label,split\n{rows}")).unwrap();
+        done(eval(&one, &[]).arg("--evaluation").arg(desk.path("one")));
+        predictions.extend(column(&desk.path("one/gap-s0-best.csv"), "prediction"));
+        fs::remove_file(one).unwrap();
+    }
+    assert!(predictions.iter().all(|class| classes.contains(class)), "{predictions:?}");
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
@@ -600,13 +641,16 @@ fn what_cannot_be_asked_is_said() {
         format!("{},{class},{split}\n", image.strip_prefix(&scenes).unwrap().display())
     };
     let rows = ["train", "val"].map(|split| {
-        let images: Vec<_> = entries(&scenes.join(split)).iter().flat_map(|class| entries(class)).collect();
-        images
-            .iter()
-            .map(|image| row(if split == "val" { "train" } else { "val" }, image))
-            .collect::<String>()
+        let other = if split == "val" { "train" } else { "val" };
+        images(split).iter().map(|image| row(other, image)).collect::<String>()
     });
     let table = scenes.join("swapped.csv");
+    fs::write(&table, format!("path,label,split\n{}", rows.concat())).unwrap();
+    assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
+    // The same images in classes of other names.
+    let rows = ["train", "val"].map(|split| {
+        images(split).iter().map(|image| row(split, image).replacen(',', ",no-", 1)).collect::<String>()
+    });
     fs::write(&table, format!("path,label,split\n{}", rows.concat())).unwrap();
     assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
     fs::remove_file(table).unwrap();
@@ -666,6 +710,8 @@ fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
     assert!(stderr.contains(&doubted) && stderr.matches("predicts another").count() == 1, "{stderr}");
     assert!(stderr.contains("warning: 1 trained probe is missing, the first is "), "{stderr}");
     assert!(stdout.contains("gap, seed 0") && !stdout.contains("gap, seed 1"), "{stdout}");
+    let (_, stderr) = succeeds(desk.eval_run().arg("--last"));
+    assert!(!stderr.contains("predicts another"), "its answers of the last epoch are not kept: {stderr}");
     assert_ends(&mut resume(), 0, &["already finished", "gap-s1-best.safetensors: "]);
     fs::remove_dir_all(desk.path("run/probes")).unwrap();
     assert_ends(&mut desk.eval_run(), 1, &["8 trained probes are missing", "copy the run again"]);
@@ -675,6 +721,7 @@ fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
     let answers = entries(&desk.path("run/answers")).into_iter();
     answers.filter(|file| !file.ends_with("truth.json")).for_each(|file| fs::remove_file(file).unwrap());
     assert_ends(&mut report(&[]), 1, &["no training has ended yet", "`ssmprobe figures --run RUN`"]);
+    assert_ends(&mut desk.eval_run(), 1, &["contains no probe yet; finish its training first"]);
 }
 
 #[test]
