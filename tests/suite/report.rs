@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use serde_json::Value;
-use ssmprobe::app::jobs::run_metrics::{ProbeMetrics, RunMetrics};
+use ssmprobe::app::jobs::run_metrics::{self, ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::html::choose;
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
+use ssmprobe::model::backbone::preprocess::augment::Augmentation;
 use ssmprobe::model::backbone::token_spec::Layer;
 use ssmprobe::model::data::token_cache::{Precision, TokenKey};
 use ssmprobe::model::explain::ablation::Ablation;
@@ -706,7 +707,7 @@ fn tables_of_objects_say_which_heads_were_evaluated_with_other_masks() {
 fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
     let (_folder, [mut source]) = main_source();
     let says = |source: &Source| {
-        ["main", "order", "scramble", "diagnostics", "regions"].map(|id| {
+        ["main", "order", "scramble", "diagnostics", "regions", "causal"].map(|id| {
             let table = build(id, std::slice::from_ref(source)).remove(0);
             let said = "on images with other contents than the first probe, and not comparable: Sinkhorn; ";
             table.notes.iter().any(|note| note.contains(said))
@@ -717,11 +718,11 @@ fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
         probes.filter(|probe| wanted(probe)).for_each(|probe| probe.image_files = files.map(str::to_owned));
     };
     set(&mut source, Some("images"), |_| true);
-    assert_eq!(says(&source), [false; 5]);
+    assert_eq!(says(&source), [false; 6]);
     set(&mut source, None, |probe| probe.head == "sinkhorn" && probe.seed == 1);
-    assert_eq!(says(&source), [false; 5], "not known");
+    assert_eq!(says(&source), [false; 6], "not known");
     set(&mut source, Some("others"), |probe| probe.head == "sinkhorn" && probe.seed == 1);
-    assert_eq!(says(&source), [true; 5]);
+    assert_eq!(says(&source), [true; 6]);
     // A baseline that was not evaluated again.
     set(&mut source, Some("images"), |_| true);
     for (files, is_said) in [("images", false), ("others", true)] {
@@ -1291,6 +1292,28 @@ fn a_setting_that_earlier_versions_recorded_for_a_head_without_it_is_not_told() 
 }
 
 #[test]
+fn notes_tell_of_other_layers_sizes_and_augmentations_than_the_default() {
+    let (_folder, [mut source]) = main_source();
+    let own = &mut source.run.manifest;
+    (own.size, own.tokens.layer) = (Some(448), "6".to_owned());
+    own.config.augment = Augmentation::Crop;
+    let told = ["batch 16, augment crop)", "settings: tokens of layer: 6; images of 448 px"];
+    assert_says(source.notes().concat(), &told);
+    // The costs of a head on several joined layers are those of their width.
+    for (blocks, is_told) in [(1, false), (4, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut joined = manifest("mae", "birds", &["cls-mean"], 1, Selection::Test);
+        joined.heads[0].config.blocks = Some(blocks);
+        run(folder.path(), joined, |_, _| 12);
+        let sources = [Source::open(folder.path()).unwrap()];
+        let said = "At the paper's sizes every layer that `cls-mean` joins has d 768";
+        for id in ["cost", "conventions"] {
+            assert_eq!(build(id, &sources)[0].notes.iter().any(|note| note == said), is_told, "{id}");
+        }
+    }
+}
+
+#[test]
 fn a_run_whose_test_images_lack_their_classes_is_refused() {
     let (folder, run) = birds(&["gap"], 1, |_, _| 10);
     let mut truth = run.truth().unwrap();
@@ -1453,6 +1476,25 @@ fn evaluations_at_once_lose_nothing() {
         }
     });
     assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 5 + 8);
+}
+
+#[test]
+fn evaluations_stand_in_one_order_whichever_came_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = main_run(folder.path());
+    let mut probes = source.evaluations.unwrap().probes;
+    let kept = |probes: &[ProbeMetrics]| -> Vec<(String, String, u64)> {
+        std::fs::remove_file(folder.path().join(run_metrics::FILE)).unwrap();
+        for probe in probes {
+            let one = RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() };
+            one.keep(&source.run).unwrap();
+        }
+        let all = run_metrics::read(&source.run).unwrap().unwrap().probes;
+        all.into_iter().map(|probe| (probe.which, probe.head, probe.seed)).collect()
+    };
+    let first = kept(&probes);
+    probes.reverse();
+    assert_eq!(kept(&probes), first);
 }
 
 #[test]
