@@ -807,11 +807,13 @@ fn a_workspace_comes_back_as_it_was() {
     // A probe file that has changed is reported.
     let mut changed = state.workspace(json!(null));
     changed.probes[0].fingerprint = Some("another file".into());
+    changed.backbones[0].fingerprint = Some("other weights".into());
     let mut again = State::new(Settings::default());
     let requests = again.restore(changed);
     play(&mut again, requests);
     let warnings = |state: &State| state.log_text().matches("has changed since").count();
     assert_eq!(warnings(&again), 1, "{}", again.log_text());
+    assert!(again.log_text().contains("the weights differ from when the workspace was saved"));
     // Only once: from now on the new file is the one that counts.
     let first = *again.library.probes.keys().next().expect("a probe");
     does(&mut again, Command::ReopenProbe(first));
