@@ -98,6 +98,7 @@ mod tests {
         };
         assert_eq!(image_items(&paths(1)), [RecentItem::Image("/0".into())]);
         assert_eq!(image_items(&paths(2)).len(), MAX_RECENT);
+        assert_eq!(image_items(&["/0/a.png", "/0/b.png", "/1/a.png"].map(PathBuf::from)).len(), 3);
     }
 
     #[cfg(unix)]

@@ -325,10 +325,12 @@ mod tests {
         assert_eq!(recent, names);
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        let strange = br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]}}"#;
+        let strange = br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]},
+            "library": {"heights": {"a": 1e39}}}"#;
         atomic_file::write(&path, strange).expect("written");
         let found = Settings::load(&path).expect("loaded");
         assert_eq!((found.scale, found.window), (4.0, WindowSize::default()));
+        assert!(found.library.heights.is_empty(), "of no finite height");
         // What only a later version knows outlives a change of this one.
         let dark = Settings { theme: ThemeChoice::Dark, ..found.clone() };
         dark.save_changes(&found, &path).expect("saved");

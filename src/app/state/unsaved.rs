@@ -78,3 +78,36 @@ impl State {
         Workspace { dataset: None, backbone_options: BackboneOptions::default(), runs: Vec::new(), ..all }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::Event;
+    use crate::app::jobs::info::ProbeInfo;
+    use crate::app::state::Status;
+    use crate::app::state::command::Command;
+
+    #[test]
+    fn what_opens_hides_and_is_removed_by_itself_is_not_worth_saving() {
+        let folder = Path::new("/demo");
+        let mut state = State { temporary: Some(folder.to_owned()), ..State::default() };
+        state.open_probes(vec!["/demo/gap.safetensors".into()], false);
+        let before = state.essence();
+        let (&entry, probe) = state.library.probes.iter().next().expect("a probe");
+        let Status::Opening(job) = probe.status else { panic!("it is not opened") };
+        let info = ProbeInfo { fingerprint: "b5bb".into(), ..ProbeInfo::default() };
+        state.apply(Event::ProbeOpened { job, entry, info });
+        assert!(state.library.probes[&entry].status.ready().is_some() && state.essence() == before);
+        state.show_probe(entry);
+        assert!(state.columns.len() == 1 && state.essence() == before, "a column of one probe alone");
+        assert!(state.is_untouched(folder));
+        state.follow_true_class();
+        assert!(!state.is_untouched(folder), "it can be undone");
+        for path in ["/demo/scenes", "/data/birds"] {
+            state.dispatch(Command::OpenDataset(path.into(), None));
+        }
+        let kept = state.without_removed(state.workspace(Value::Null));
+        let datasets: Vec<&Path> = kept.datasets.iter().map(|dataset| &*dataset.path).collect();
+        assert_eq!(datasets, [Path::new("/data/birds")]);
+    }
+}
