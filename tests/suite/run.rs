@@ -459,9 +459,11 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));
     assert!(shown.contains("  without a manifest that this version can read, written "), "{shown}");
     fs::write(desk.path("cut").join("mine.txt"), "kept").expect("a file");
+    let stored = desk.path("cut").join("a.evaluation");
+    fs::write(&stored, "answers").expect("a file");
     let mut clear = program();
     done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));
-    assert!(!cut.exists() && desk.path("cut").join("mine.txt").exists());
+    assert!(!cut.exists() && !stored.exists() && desk.path("cut").join("mine.txt").exists());
     // Each cache that cannot be removed is named, not the first alone.
     let [one, other] = ["a", "b"].map(|digit| digit.repeat(24));
     for name in [&one, &other] {
@@ -477,6 +479,8 @@ fn caches_are_removed_by_names_of_which_each_fits_one() {
     let folder = TempDir::new().expect("a folder");
     let names = ["aa", "ab", "b0"].map(|start| folder.path().join(format!("{start:0<24}")));
     names.iter().for_each(|name| fs::create_dir(name).expect("a folder"));
+    let shown = done(program().args(["cache", "list", "--cache"]).arg(folder.path()));
+    assert_eq!(shown.matches("  empty, or not readable by this user").count(), names.len(), "{shown}");
     let clear = |names: &[&str]| {
         let mut clear = program();
         clear.args(["cache", "clear", "--cache"]).arg(folder.path()).args(names);
@@ -706,6 +710,11 @@ fn a_dataset_is_described() {
     assert_eq!((rows.len(), rows[0]), (1 + 25 + 13, "image,class,split"));
     assert!(rows[1].starts_with("train/") && rows[38].ends_with(",val"), "{list}");
     assert!(rows.contains(&"val/disc-dots/twin.png,disc-dots,val"), "{list}");
+    for number in 0..20 {
+        fs::copy(&twins[0], image("val", &format!("twin{number}.png"))).expect("a copy");
+    }
+    let text = done(program().arg("dataset").arg(desk.data()));
+    assert!(text.contains("  and 1 more pair (`--json` lists all)"), "{text}");
 }
 
 #[test]
