@@ -154,6 +154,11 @@ fn tokens_are_taken_in_parts() {
         command
     };
     assert_ends(&mut extract("parts", &["--submit", "local"]), 2, &["--tasks 8"]);
+    let small = ["--submit", "local", "--tasks", "2", "--cache-limit", "0.0001"];
+    assert_ends(&mut extract("parts", &small), 1, &["--cache-limit", "162 images"]);
+    // Of three shards no more tasks than three.
+    let printed = done(&mut extract("parts", &["--submit", "slurm", "--tasks", "8", "--dry-run"]));
+    assert!(printed.contains("--part=$task/3"), "{printed}");
     done(&mut extract("parts", &["--submit", "local", "--tasks", "2", "--wait"]));
     done(&mut extract("whole", &[]));
     let mut parts = tree(&desk.path("parts"));
