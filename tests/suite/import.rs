@@ -680,10 +680,16 @@ fn a_head_that_fits_no_tokens_is_refused() {
     let missing = open_head(&path, "ep", 24).map(|_| ()).unwrap_err().to_string();
     assert!(missing.contains("\"0.v.weight\" [features, width] is missing"), "{missing}");
     let out = tempfile::tempdir().unwrap().path().join("probe.safetensors");
-    let mut command = program();
-    command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
-    assert_ends(&mut command, 1, &["its folder does not exist"]);
-    assert_ends(command.args(["--heads", "3"]), 2, &["--heads: is for a backbone", "--as ep"]);
+    let import = || {
+        let mut command = program();
+        command.arg("import").arg(fixtures().join("ep/head.pth")).args(["--as", "ep"]).arg(&out);
+        command
+    };
+    assert_ends(&mut import(), 1, &["its folder does not exist"]);
+    for (flag, value) in [("--heads", "3"), ("--normalize", "half"), ("--image-size", "224")] {
+        let said = format!("{flag}: is for a backbone");
+        assert_ends(import().args([flag, value]), 2, &[&said, "--as ep"]);
+    }
     assert!(!out.exists());
 }
 
