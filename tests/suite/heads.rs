@@ -444,6 +444,10 @@ fn operations_are_counted_by_hand() {
     let weights = |width: u64| 2 * 196 * 196 * width;
     let extra = flops("sinkhorn", Sharing::Channel) - flops("sinkhorn", Sharing::Shared);
     assert_eq!(extra, weights(768) - weights(1));
+    let gated = Config { gate: Some(true), ..Config::default() };
+    let gated = head::find("abmilp").expect("a head").build(&gated).expect("settings");
+    let gate = cost::flops(&*gated, &dims) - flops("abmilp", Sharing::Shared);
+    assert_eq!(gate, 196 * (2 * 768 * 768 + 768 + 768), "a layer, its sigmoid, the product");
     for kind in HEADS.iter() {
         assert!(flops(kind.id, Sharing::Shared) >= 2 * 192 * 1000, "{}", kind.id);
     }

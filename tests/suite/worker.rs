@@ -512,7 +512,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     let mut desk = Desk::new(WorkerEnv::default());
     let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg").into())).collect();
     desk.worker.send(Request::Thumbnails { wanted, side: 16 });
-    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.into())], side: 16 });
+    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.clone().into())], side: 16 });
     let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
     let Some(Event::ThumbnailReady { image: ImageId(900), picture }) = events.last() else {
         panic!("{:?}", events.last())
@@ -521,6 +521,13 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     // The first wish may fill the queue, of 256 events, before the second comes.
     assert!(events.len() < 300, "{} thumbnails nobody looks at", events.len());
     assert!(events[..events.len() - 1].iter().all(|event| matches!(event, Event::ThumbnailFailed { .. })));
+    let whole = image::image_dimensions(&one).expect("a picture");
+    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(901), one.into())], side: 4096 });
+    let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
+    let Some(Event::ThumbnailReady { image: ImageId(901), picture }) = events.last() else {
+        panic!("{:?}", events.last())
+    };
+    assert_eq!((picture.width as u32, picture.height as u32), whole, "a small image is not enlarged");
 }
 
 #[test]

@@ -114,3 +114,20 @@ impl Reporter for JobEvents {
         &self.cancel
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_was_cancelled_before_its_turn_does_not_begin() {
+        let (sender, events) = sync_channel(4);
+        let (sender, cancel) = (EventSender::new(sender, Arc::new(|| ()), false), Cancel::default());
+        cancel.cancel();
+        assert!(sender.run_job(JobId(1), &cancel, |_| panic!("it began")).is_ok());
+        assert!(matches!(events.try_iter().collect::<Vec<_>>()[..], [Event::Cancelled(JobId(1))]));
+    }
+}
