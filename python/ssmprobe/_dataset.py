@@ -47,7 +47,7 @@ class Evaluation:
     images: tuple[str, ...]
     """Names of the M images."""
     labels: Array
-    """[M]: the class of every image."""
+    """[M]: the class of every image, as its place in `classes`."""
     probe: str
     head: str
     change: str
@@ -56,7 +56,7 @@ class Evaluation:
     grid: tuple[int, int]
     """Rows and columns of the patches."""
     predicted: Array
-    """[M]: the predicted class, -1 for one that the dataset does not know and of an image that could not be read."""
+    """[M]: the predicted class likewise, -1 for one that the dataset does not know and of an image that could not be read."""
     measures: Mapping[str, Array]
     """[M] each, NaN where it is not known: `confidence` and `own_class_probability` (0 to 1), diagnostics, order tests."""
     nulls: Mapping[str, tuple[float, float]]

@@ -87,7 +87,7 @@ class Trace:
     predictions: tuple[Prediction, ...]
     """The most probable classes, the best first."""
     logits: Array
-    """[C]."""
+    """[C], in the order of the probe's classes, which `load_probe(...).classes` names."""
     evidence: Evidence
     """For one class, the predicted one unless another was asked for."""
     diagnostics: Mapping[str, Diagnostic]
