@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import shlex
 import shutil
 import signal
 import struct
@@ -135,7 +136,7 @@ def _run(arguments: Iterable[Word], loud: bool) -> str:
         _end(process, reader)
         if process.returncode:
             why = "".join(held or said).strip()
-            raise ProgramError(f"{program()} {' '.join(words)} ended with code {process.returncode}: {why}")
+            raise ProgramError(f"{shlex.join([str(program()), *words])} ended with code {process.returncode}: {why}")
         tell(*held)  # a library's
         printed.seek(0)
         return printed.read()

@@ -178,8 +178,8 @@ def test_what_the_program_says_appears_at_once_and_its_results_are_returned(
         ssmprobe.run("train")
     assert capsys.readouterr().err == "seed 0\n", "the exception says the rest"
     stand_in.write_text("#!/bin/sh\nprintf 'error: of a library\nkilled\n' >&2\nexit 1\n")
-    with pytest.raises(ssmprobe.ProgramError, match=r"train ended with code 1: error: of a library\nkilled$"):
-        ssmprobe.run("train")
+    with pytest.raises(ssmprobe.ProgramError, match=r"train --out 'a run' ended with code 1: error: of a library\nkilled$"):
+        ssmprobe.run("train", "--out", "a run")
 
 
 def test_whatever_ends_the_waiting_ends_the_program(stand_in: Path) -> None:
