@@ -14,7 +14,7 @@ use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::{NullBands, untrained_scores};
-use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
+use ssmprobe::model::explain::order_test::{Exchanges, OrderTester, tested};
 use ssmprobe::model::explain::readout;
 use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, RemovalSpec, Schedule, Sets};
 use ssmprobe::model::explain::stability::Measurement;
@@ -326,7 +326,9 @@ fn margin(
     class: usize,
 ) -> OrderContrast {
     let reading = reading(probe, change, tokens, output);
-    OrderTester::new(&reading, &Exchanges::new(0)).unwrap().margin(class).unwrap()
+    let exchanges = Exchanges::new(0);
+    let margin = OrderTester::new(&reading, &exchanges).unwrap().margin(class);
+    tested(vec![margin], &exchanges).remove(0).unwrap()
 }
 
 /// Every number of a dataset's order tests equals that of tests of its images one by one, each for its true class; so do the

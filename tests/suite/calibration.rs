@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use ssmprobe::app::jobs::train::smallest_difference;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
-use ssmprobe::model::explain::order_test::{Exchanges, OrderTester};
+use ssmprobe::model::explain::order_test::{self, Exchanges, OrderTester};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims};
@@ -267,14 +267,16 @@ fn random_orders_have_uniform_p_and_untrained_scorers_have_not() {
     let exchanges = Exchanges::new(0);
     let tested = |head: &str| -> (f64, f64, f64) {
         let probes: Vec<Probe> = (0..PROBES).map(|seed| untrained(head, seed as u64)).collect();
-        let p = |image: usize| {
+        let margin = |image: usize| {
             let (probe, tokens) = (&probes[image % PROBES], smooth(image as u64));
             let reading = ImageReading::new(probe, Intervention::None, &tokens, image as u64);
             let reading = reading.expect("tokens that fit");
             let test = OrderTester::new(&reading, &exchanges).expect("a test");
-            test.margin(image % 4).expect("a rival").reassigned.p
+            test.margin(image % 4)
         };
-        let p: Vec<f64> = (0..TESTED).into_par_iter().map(p).collect();
+        let margins = (0..TESTED).into_par_iter().map(margin).collect();
+        let tests = order_test::tested(margins, &exchanges).into_iter();
+        let p: Vec<f64> = tests.map(|test| test.expect("a rival").reassigned.p).collect();
         let below = 100.0 * p.iter().filter(|p| **p < 0.05).count() as f64 / TESTED as f64;
         let (distance, probability) = kolmogorov(p);
         println!("| {head} | {below:.1} | {distance:.3} | {probability:.4} |");

@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::answer::{Answer, Maps};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
-use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests};
+use super::orders::{self, CHANCE_IMAGES, Chance, Found, OrderTests};
 use super::regions::RegionSummary;
 use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
@@ -162,7 +162,9 @@ impl<'a> Evaluator<'a> {
 
     /// Results of some images, for [`take`](Self::take) of this or another evaluator; `None` for one that cannot be read.
     pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, AskError> {
-        images.into_par_iter().map(|image| self.evaluate(image)).collect()
+        let found =
+            images.into_par_iter().map(|image| self.evaluate(image)).collect::<Result<Vec<_>, _>>()?;
+        Ok(orders::with_tests(found, self.nulls))
     }
 
     /// Adds the results of the next images. Sums are updated image by image, so that the totals do not depend on how the
@@ -182,7 +184,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn evaluate(&self, image: usize) -> Result<Option<Answer>, AskError> {
+    fn evaluate(&self, image: usize) -> Result<Option<Found>, AskError> {
         let cache_index = self.cache_indices[image];
         if !self.tokens.readable(cache_index) {
             return Ok(None);
@@ -196,7 +198,7 @@ impl<'a> Evaluator<'a> {
         let (top, probabilities) = top_classes(&logits);
         let best = top[0];
         let own = self.own_class(image);
-        let order = own.and_then(|class| orders::margin(&reading, class, self.nulls).map(Box::new));
+        let margin = own.and_then(|class| orders::margin(&reading, class, self.nulls));
         let stats = reading.plan_stats();
         let image_regions = self.metrics.as_ref().and_then(|spec| spec.regions.get(image)?.as_ref());
         let weight = token_weight(&reading.output);
@@ -228,18 +230,19 @@ impl<'a> Evaluator<'a> {
             .vectors
             .as_ref()
             .map(|_| image_vectors(positions.as_deref(), evidence(), weights.as_deref()));
-        Ok(Some(Answer {
+        let answer = Answer {
             predicted: self.dataset_class[best],
             confidence: probabilities[best] as f32,
             top: top.into_iter().map(|class| (class, probabilities[class] as f32)).collect(),
             own: own.map_or(f32::NAN, |class| probabilities[class] as f32),
             measures: stats.as_ref().map(PlanStats::measures),
-            order,
+            order: None,
             removals,
             metrics: metrics.transpose()?,
             regions,
             maps: Maps { positions, weights, vectors },
-        }))
+        };
+        Ok(Some((answer, margin)))
     }
 
     /// An image as the probe reads it.

@@ -3,10 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::answer::Answer;
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{NullBands, untrained_scores};
-use crate::model::explain::order_test::{OrderTester, SIGNIFICANT};
+use crate::model::explain::order_test::{Margin, OrderTester, SIGNIFICANT, tested};
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
 use crate::model::trace::OrderContrast;
 
@@ -38,13 +39,26 @@ pub struct OrderTests {
     pub random: Option<f64>,
 }
 
-/// The order test of the margin of one image of `class`; `None` if the head has no test.
-pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Option<OrderContrast> {
+/// The margin of one image of `class`, to be [`tested`]; `None` if the head has no test.
+pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Option<Margin> {
     OrderTester::new(reading, &nulls.exchanges).ok()?.margin(class)
 }
 
+/// Results of an image without its order test, and the margin of that.
+pub(super) type Found = (Answer, Option<Margin>);
+
+/// Results of images with their order tests.
+pub(super) fn with_tests(found: Vec<Option<Found>>, nulls: &NullBands) -> Vec<Option<Answer>> {
+    let (answers, margins): (Vec<_>, Vec<_>) = found.into_iter().map(Option::unzip).unzip();
+    let orders = tested(margins.into_iter().map(Option::flatten).collect(), &nulls.exchanges);
+    let answers = answers.into_iter().zip(orders);
+    answers
+        .map(|(answer, order)| answer.map(|answer| Answer { order: order.map(Box::new), ..answer }))
+        .collect()
+}
+
 /// Whether unlearned orders are significant on one image, one by one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Chance {
     untrained: Vec<bool>,
     random: Vec<bool>,
@@ -53,10 +67,7 @@ pub(super) struct Chance {
 impl Chance {
     /// Of an image of `class`.
     pub(super) fn new(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Self {
-        let test = |reading: &ImageReading<'_>| {
-            margin(reading, class, nulls).map(|contrast| is_significant(&contrast))
-        };
-        let mut chance = Self::default();
+        let (mut untrained, mut random) = (Vec::new(), Vec::new());
         let ImageReading { probe, tokens, output, .. } = reading;
         if let (Some(router), Form::Scan(directions)) = (probe.head().router(), &output.form) {
             let first = reading.image_seed as usize * ORDERS_PER_IMAGE;
@@ -67,16 +78,20 @@ impl Chance {
                 };
                 let form = Form::Scan(directions.iter().map(order).collect());
                 let unlearned = reading.with(Intervention::None, HeadOutput { scores: None, form });
-                chance.untrained.extend(test(&unlearned));
+                untrained.push(margin(&unlearned, class, nulls));
             }
         }
         for order in 0..ORDERS_PER_IMAGE as u64 {
             let change = Intervention::Random(nulls.seed.wrapping_mul(ORDERS_PER_IMAGE as u64) + order);
             if let Ok(unlearned) = reading.reordered(change) {
-                chance.random.extend(test(&unlearned));
+                random.push(margin(&unlearned, class, nulls));
             }
         }
-        chance
+        let [untrained, random] = [untrained, random].map(|margins| {
+            let tested = tested(margins, &nulls.exchanges);
+            tested.iter().flatten().map(is_significant).collect()
+        });
+        Self { untrained, random }
     }
 }
 

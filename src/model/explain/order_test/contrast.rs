@@ -24,6 +24,23 @@ pub struct Contrast {
     pub(super) null: Null,
 }
 
+/// A [`Contrast`] before its null distribution is known.
+pub(super) struct Untested {
+    pub(super) bias: f64,
+    pub(super) against: Option<usize>,
+    pub(super) descriptive: bool,
+    pub(super) bag: f64,
+    pub(super) raster: Option<f64>,
+    pub(super) exchange: Exchange,
+}
+
+impl Untested {
+    pub(super) fn with(self, null: Null) -> Contrast {
+        let Self { bias, against, descriptive, bag, raster, exchange } = self;
+        Contrast { bias, against, descriptive, bag, raster, exchange, null }
+    }
+}
+
 impl Contrast {
     /// The test of the tokens in their own places.
     pub(super) fn as_read(&self) -> OrderContrast {

@@ -40,7 +40,7 @@ impl Exchanges {
 
     /// `value` of each of the [`DRAWS`] exchanges `pi` of `n` tokens, in the order of the draws: token `i` takes the place
     /// of token `pi[i]`.
-    pub fn map(&self, n: usize, value: impl Fn(&[u32]) -> f64 + Sync) -> Vec<f64> {
+    pub fn map<T: Send>(&self, n: usize, value: impl Fn(&[u32]) -> T + Sync) -> Vec<T> {
         if n > MAX_CACHED_TOKENS {
             return (0..DRAWS).into_par_iter().map(|draw| value(&self.draw(n, draw))).collect();
         }
