@@ -86,9 +86,13 @@ impl File {
     }
 }
 
+/// What a row without an image says. The `to_parquet` of Hugging Face's `datasets` leaves images of local files out.
+const NO_IMAGE: &str = "the row has no image; if it names a file, make a table of path and label, \
+    or apply datasets.table.embed_table_storage before to_parquet";
+
 /// The encoded bytes of the image in a row of a file, or why there are none.
 pub(super) fn image(path: &Path, row: usize) -> Result<Vec<u8>, String> {
-    Shard::known(path)?.image(row)?.ok_or_else(|| "the row has no image".into())
+    Shard::known(path)?.image(row)?.ok_or_else(|| NO_IMAGE.into())
 }
 
 fn read(root: &Path) -> Result<Dataset, DataError> {
