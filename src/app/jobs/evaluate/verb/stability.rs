@@ -10,8 +10,8 @@ use crate::app::jobs::tokens::TokenReader;
 use crate::app::jobs::{JobError, Reporter, Unit};
 use crate::model::data::Dataset;
 use crate::model::explain::evaluation::stability::{Taus, taus};
+use crate::model::explain::stability::Measurement;
 use crate::model::explain::stability::perturb::kinds;
-use crate::model::explain::stability::{Measurement, OrderError};
 use crate::model::probe::Probe;
 use crate::model::reading::{Intervention, Reading};
 use crate::model::tokens::Tokens;
@@ -21,7 +21,7 @@ pub(super) fn passes(seed: u64) -> usize {
     1 + kinds(seed).iter().map(|(_, changes)| changes.len()).sum::<usize>()
 }
 
-/// The mean tau of every kind of perturbation, as `[probe][image]`; `None` for heads without a single order.
+/// The mean tau of every kind of perturbation, as `[probe][image]`; `None` for heads without a single order, or that cannot read so.
 pub(super) fn measure(
     engine: &mut Engine,
     reader: &TokenReader,
@@ -58,17 +58,17 @@ pub(super) fn measure(
                 image_seed,
                 peers: probes.iter().map(|(name, peer)| (name.clone(), peer)).collect(),
             };
-            match measurement.take(&tokens, &kinds) {
-                Ok(stability) => Ok(Some(taus(&stability))),
-                Err(OrderError::None { .. }) => Ok(None),
-                Err(error) => Err(JobError::from(error)),
-            }
+            // A probe that cannot read so is left out when it is evaluated, which says why.
+            measurement.take(&tokens, &kinds).ok().map(|stability| taus(&stability))
         };
-        let taus = probes.par_iter().map(taus_of).collect::<Result<Vec<_>, _>>()?;
+        let taus: Vec<Option<Taus>> = probes.par_iter().map(taus_of).collect();
         found.iter_mut().zip(taus).for_each(|(own, taus)| own.push(taus));
     }
     let is_read = images.iter().any(|(sample, _)| sample.is_some());
-    let without = probes.iter().zip(&found).filter(|(_, own)| is_read && own.iter().all(Option::is_none));
+    let is_without = |((_, probe), own): &(&(String, Probe), &Vec<Option<Taus>>)| {
+        is_read && own.iter().all(Option::is_none) && change.refused_by(probe).is_none()
+    };
+    let without = probes.iter().zip(&found).filter(is_without);
     left_out(without.map(|((name, _), _)| name.clone())).into_iter().for_each(|text| reporter.warn(text));
     Ok(found)
 }
