@@ -12,7 +12,6 @@ use crate::model::explain::evaluation::evaluator::{Evaluator, TOP};
 use crate::model::explain::evaluation::removals::COLUMNS;
 use crate::model::explain::evaluation::stability;
 use crate::model::explain::evaluation::{CONFIDENCE, ENDING, Evaluation, ORDER, OTHER, OWN, Provenance};
-use crate::model::explain::intervention::Intervention;
 use crate::model::io::columns::{self, Column, Values};
 
 /// A format of tables of images.
@@ -24,17 +23,15 @@ pub enum RowFormat {
     Parquet,
 }
 
-/// The files of the probe `name`, read with the intervention `change`: the JSON, and its rows in each of `formats`.
+/// The files of the probe `name`: the JSON, and its rows in each of `formats`.
 pub(super) fn result_files(
     name: &str,
     evaluator: Evaluator<'_>,
     (backbone, provenance): (String, Provenance),
-    change: &Intervention,
     formats: &[RowFormat],
 ) -> anyhow::Result<Vec<ResultFile>> {
     let tops: Vec<Vec<(String, f32)>> = (0..evaluator.done()).map(|image| evaluator.top(image)).collect();
     let mut evaluation = evaluator.finish(name.to_owned(), backbone);
-    evaluation.change = if change.is_none() { String::new() } else { change.to_string() };
     evaluation.provenance = Some(provenance);
     let file =
         |ending: &str, bytes: Vec<u8>| ResultFile { path: PathBuf::from(format!("{name}.{ending}")), bytes };

@@ -108,7 +108,7 @@ impl Inputs<'_> {
         };
         let (name, made_of) = (format!("{name}{suffix}"), (probe.meta.backbone.id.clone(), provenance));
         let formats: &[_] = if flags.format.is_empty() { &[RowFormat::Csv] } else { &flags.format };
-        let files = files.then(|| files::result_files(&name, evaluator, made_of, reading, formats));
+        let files = files.then(|| files::result_files(&name, evaluator, made_of, formats));
         Ok(Some((EvaluatedProbe { file: file.clone(), sha256, metrics }, files)))
     }
 
