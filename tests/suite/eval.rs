@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use ssmprobe::app::format::shell_word;
 use ssmprobe::model::data::scenes;
 use ssmprobe::model::explain::evaluation::Evaluation;
@@ -361,7 +362,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     let eval = |name: &str, reading: &[&str]| {
         let mut eval = desk.on_scenes("eval", "cache");
         eval.args(["--json", "--probe"]).arg(probe("run", name)).args(reading);
-        let stdout = done(eval.arg("--evaluation").arg(desk.path("answers")));
+        let stdout = done(eval.args(["--format", "csv,parquet", "--evaluation"]).arg(desk.path("answers")));
         events(&lines(&stdout), "probe")[0].clone()
     };
     let reading = format!("order={}", desk.path("turned.csv").display());
@@ -374,6 +375,17 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     assert!(desk.path("answers/raster-s0-best-order-turned.csv").is_file());
     let text = fs::read_to_string(desk.path("answers/raster-s0-best-order-turned.survey.json")).unwrap();
     assert_eq!(Evaluation::from_json(&text).unwrap().change, "order of turned.csv");
+    let rows = fs::File::open(desk.path("answers/raster-s0-best-order-turned.parquet")).unwrap();
+    let rows = SerializedFileReader::new(rows).unwrap();
+    let about = rows.metadata().file_metadata().key_value_metadata().unwrap().iter();
+    assert_eq!(
+        about.map(|one| (&*one.key, one.value.as_deref().unwrap())).collect::<HashMap<_, _>>(),
+        HashMap::from([
+            ("probe", "raster-s0-best-order-turned"),
+            ("reading", "order of turned.csv"),
+            ("dataset", "scenes")
+        ])
+    );
 
     order_file::write(&desk.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
     fs::write(desk.path("twice.csv"), "0\n0\n").unwrap();
@@ -469,6 +481,8 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         let mean = own.iter().sum::<f64>() / own.len() as f64;
         assert_close(stem, darker["mean"].as_f64().unwrap(), mean, 1e-6);
         assert_eq!(darker["images"].as_u64(), Some(VAL), "{stem}");
+        let survey: Value = json(desk.path(&format!("images/{stem}.survey.json")));
+        assert_eq!(survey["provenance"]["seed"], 3, "{stem}");
         // Other heads draw the order by the image's index in the dataset, which `inspect` does not know.
         if !stem.starts_with("sinkhorn") {
             continue;

@@ -88,3 +88,33 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
     columns.extend(available.map(|measure| Column::new(measure, Values::Float32(measured(measure)))));
     columns
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::explain::evaluation::EvalSet;
+
+    #[test]
+    fn a_class_that_the_dataset_lacks_is_named_and_an_unreadable_image_is_neither_right_nor_wrong() {
+        let asked = EvalSet {
+            classes: vec!["wren".to_owned()],
+            images: ["a", "b", "c"].map(str::to_owned).into(),
+            class: vec![0; 3],
+            ..EvalSet::default()
+        };
+        let evaluation = Evaluation {
+            asked: Arc::new(asked),
+            predicted: vec![0, OTHER, OTHER],
+            measures: [(CONFIDENCE, vec![0.75, 0.5, f32::NAN])].into(),
+            ..Evaluation::default()
+        };
+        let top = |name: &str| vec![(name.to_owned(), 0.5)];
+        let csv = columns::csv(&rows(&evaluation, &[top("wren"), top("owl"), Vec::new()]));
+        let csv = String::from_utf8(csv).unwrap();
+        let first_four = csv.lines().skip(1).map(|row| row.split(',').take(4).collect::<Vec<_>>());
+        let found = [["a", "wren", "wren", "1"], ["b", "wren", "owl", "0"], ["c", "wren", "", ""]];
+        assert_eq!(first_four.collect::<Vec<_>>(), found);
+    }
+}
