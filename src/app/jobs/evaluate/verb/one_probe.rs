@@ -113,14 +113,14 @@ impl Inputs<'_> {
     }
 
     /// A warning of a run's probe that predicts other classes than in its training: `report` would show the accuracies of both side
-    /// by side. Single images with two classes about equally probable may differ by rounding.
+    /// by side.
     fn prediction_warning(&self, file: &ProbeFile, evaluator: &Evaluator<'_>) -> Option<String> {
         let Some((head, seed, ProbeCheckpoint::Best)) = &file.of else { return None };
         let is_redrawn = self.setup.options.tokens.token_spec.mae_order == MaeOrder::Redrawn;
         let run = self.setup.run.as_ref().filter(|_| self.flags.reading.is_none() && !is_redrawn)?;
         let trained = run.outcome(head, *seed).ok()?.best;
         let (changed, images) = (evaluator.changed(&trained), trained.len());
-        (changed > 1 && 100 * changed > images).then(|| {
+        is_more_than_rounding(changed, images).then(|| {
             format!(
                 "{}: predicts another class than in its training on {changed} of {images} test images, more than rounding \
                  explains; restore the files that were changed since: {}, those of the backbone, or the images",
@@ -128,5 +128,23 @@ impl Inputs<'_> {
                 file.path.display()
             )
         })
+    }
+}
+
+/// Whether rounding does not explain that the predicted class `changed` for so many of the images: single ones may have two classes
+/// that are about equally probable.
+fn is_more_than_rounding(changed: usize, images: usize) -> bool {
+    changed > 1 && 100 * changed > images
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_more_than_rounding;
+
+    #[test]
+    fn one_image_or_one_in_a_hundred_may_change_by_rounding() {
+        let cases = [(0, 12), (1, 12), (2, 12), (2, 199), (2, 200), (11, 1000)];
+        let found = cases.map(|(changed, images)| is_more_than_rounding(changed, images));
+        assert_eq!(found, [false, false, true, true, false, true]);
     }
 }
