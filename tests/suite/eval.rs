@@ -661,24 +661,20 @@ fn what_cannot_be_asked_is_said() {
         );
     }
     fs::rename(image.with_extension("other.png"), image).unwrap();
-    // The same images, of which those that the run was tested on are now trained on.
-    let row = |split: &str, image: &Path| {
-        let class = image.parent().unwrap().file_name().unwrap().display();
-        format!("{},{class},{split}\n", image.strip_prefix(&scenes).unwrap().display())
-    };
-    let rows = ["train", "val"].map(|split| {
-        let other = if split == "val" { "train" } else { "val" };
-        images(split).iter().map(|image| row(other, image)).collect::<String>()
-    });
-    let table = scenes.join("swapped.csv");
-    fs::write(&table, format!("path,label,split\n{}", rows.concat())).unwrap();
-    assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
-    // The same images in classes of other names.
-    let rows = ["train", "val"].map(|split| {
-        images(split).iter().map(|image| row(split, image).replacen(',', ",no-", 1)).collect::<String>()
-    });
-    fs::write(&table, format!("path,label,split\n{}", rows.concat())).unwrap();
-    assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
+    // The same images: those that the run was tested on are now trained on, or the classes have other names.
+    let table = scenes.join("other.csv");
+    for (splits, prefix) in [(["val", "train"], ""), (["train", "val"], "other-")] {
+        let mut rows = "path,label,split\n".to_owned();
+        for (folder, split) in ["train", "val"].into_iter().zip(splits) {
+            for image in entries(&scenes.join(folder)).iter().flat_map(|class| entries(class)) {
+                let class = image.parent().unwrap().file_name().unwrap().display();
+                let within = image.strip_prefix(&scenes).unwrap().display();
+                rows += &format!("{within},{prefix}{class},{split}\n");
+            }
+        }
+        fs::write(&table, rows).unwrap();
+        assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
+    }
     fs::remove_file(table).unwrap();
     // A run whose dataset has moved.
     fs::rename(&scenes, desk.path("elsewhere")).unwrap();
