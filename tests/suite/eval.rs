@@ -196,6 +196,10 @@ fn a_sweep_is_trained_evaluated_and_reported() {
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
+    // Without cached tokens, those of the training images are extracted for the baselines.
+    let mut cold = desk.verb("eval", "cold");
+    let stdout = done(cold.arg("--run").arg(desk.path("run")).args(["--baselines", "--json"]));
+    assert_eq!(events(&lines(&stdout), "anchor"), events(&all, "anchor"));
     let stored = fs::read(desk.path("run/evaluation.json")).unwrap();
     let stored: Value = serde_json::from_slice(&stored).unwrap();
     for of in ["probes", "anchors"] {
