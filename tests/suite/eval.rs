@@ -576,7 +576,10 @@ fn what_cannot_be_asked_is_said() {
         eval
     };
     let scenes = desk.path("scenes");
-    let (stdout, stderr) = succeeds(&mut eval(&scenes, &["absent.safetensors"]));
+    let damaged = desk.path("damaged.safetensors").display().to_string();
+    fs::write(&damaged, "{}").unwrap();
+    let (stdout, stderr) = succeeds(&mut eval(&scenes, &["absent.safetensors", &damaged]));
+    assert_eq!(stderr.matches(&damaged).count(), 1, "its path is part of its error: {stderr}");
     assert!(
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
