@@ -102,3 +102,30 @@ fn row(name: String, metrics: &Metrics, kept: &[usize]) -> Row {
     }
     Row { ruled: false, cells }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::explain::evaluation::metrics::LastTokens;
+    use crate::model::explain::localization::Localization;
+
+    #[test]
+    fn a_number_of_last_tokens_has_one_column_and_shares_are_in_percent() {
+        let probe = |name: &str, last: &[usize]| {
+            let last = last
+                .iter()
+                .map(|&tokens| LastTokens { tokens, accuracy: tokens as f64, logit_change: 0.0 })
+                .collect();
+            let localization = Some(Localization { positive_share: Some(0.125), ..Localization::default() });
+            let metrics = Metrics { last, localization, ..Metrics::default() };
+            EvaluatedProbe { file: ProbeFile::of_file(Path::new(name)), sha256: String::new(), metrics }
+        };
+        let table = table("Two probes", &[probe("a", &[1, 10]), probe("b", &[1, 4, 10])], &[]);
+        let words = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let rows: Vec<Vec<String>> = table.lines().filter(|line| line.starts_with('|')).map(words).collect();
+        let last = [1, 4, 10].map(|tokens| format!("Last tokens alone (%) {tokens}"));
+        assert_eq!(rows[0][3], "Evidence on object (%) positive", "{table}");
+        assert_eq!(rows[0][4..7], last, "{table}");
+        assert_eq!(rows[3], ["", "b", "0.00", "12.5", "1.00", "4.00", "10.00", ""], "{table}");
+    }
+}
