@@ -1425,7 +1425,13 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
         draws: Some(0),
         metrics: Metrics { diagnostics: measured(0.0), ..Metrics::default() },
     };
-    RunMetrics { probes: heads.map(probe).into(), anchors: Vec::new() }.write(&run).unwrap();
+    // Nor of the last epoch.
+    let last = |head: &str| {
+        let metrics = Metrics { diagnostics: measured(1.0), ..Metrics::default() };
+        ProbeMetrics { which: "last".to_owned(), metrics, ..probe(head) }
+    };
+    let probes = heads.iter().flat_map(|head| [probe(head), last(head)]).collect();
+    RunMetrics { probes, anchors: Vec::new() }.write(&run).unwrap();
     let rows = || {
         let out = folder.path().join("settings.csv");
         done(
