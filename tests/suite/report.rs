@@ -1235,6 +1235,16 @@ fn sweeps_become_grids_and_lists() {
 }
 
 #[test]
+fn a_grid_has_the_points_that_set_its_two_fields_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let heads = ["", ",state_dim=4"].map(|more| format!("sinkhorn[temperature=0.1,iterations=5{more}]"));
+    let heads = heads.each_ref().map(String::as_str);
+    run(folder.path(), manifest("mae", "birds", &heads, 1, Selection::Val), |head, _| [10, 14][head]);
+    let grid = &build("grid", &[Source::open(folder.path()).unwrap()])[0];
+    assert_eq!((grid.rows.len(), number(&grid.rows[0].cells[1])), (1, Some(50.0)));
+}
+
+#[test]
 fn a_sweep_at_several_layers_is_compared_with_gap_at_the_same_layer() {
     let folder = tempfile::tempdir().unwrap();
     let heads = [
