@@ -206,6 +206,22 @@ mod tests {
     }
 
     #[test]
+    fn probes_are_stored_in_the_order_of_the_run_whichever_was_evaluated_first() {
+        let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
+        let run = Run::open(folder.path()).unwrap();
+        let metrics = read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
+        let mut reversed = metrics.clone();
+        reversed.probes.reverse();
+        reversed.keep(&run).unwrap();
+        let order = |metrics: RunMetrics| {
+            metrics.probes.into_iter().map(|probe| (probe.head, probe.seed)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(read(&run).unwrap().unwrap()), order(metrics));
+    }
+
+    #[test]
     fn how_seeds_agree_is_forgotten_once_one_of_them_was_trained_again() {
         let probe = |seed: u64, file: &str, kinds: &[&str]| {
             let kind = |name: &&str| {
