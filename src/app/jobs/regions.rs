@@ -97,38 +97,49 @@ mod tests {
     use super::*;
     use crate::app::jobs::engine::WorkerEnv;
     use crate::app::jobs::reporter::Recorder;
-    use crate::model::data::{self, Split};
+    use crate::model::data::{self, Sample, Split};
 
-    /// What is told of a folder of masks in which the first image of a dataset has none.
-    fn told(dataset: &Dataset) -> Vec<String> {
-        let masks = tempfile::tempdir().unwrap();
-        std::fs::write(masks.path().join("a.png"), "a mask").unwrap();
+    /// The regions of these samples, and the warnings.
+    fn regions(
+        from: &Path,
+        dataset: &Dataset,
+        samples: &[Option<usize>],
+    ) -> (Option<RegionSet>, Vec<String>) {
         let as_is = Preprocessor { resize: None, crop: None, cut: None, rescale: None, normalise: None };
         let mut reporter = Recorder::default();
         let found = of_samples(
             &mut Engine::new(WorkerEnv::default()),
-            (&RegionSource::Folder(masks.path().to_owned()), true),
-            (dataset, &[Some(0), None]),
+            (&RegionSource::Folder(from.to_owned()), true),
+            (dataset, samples),
             &as_is,
             Grid::new(1, 1),
             &mut reporter,
         );
-        assert_eq!(found.ok().map(|regions| regions.known()), Some(0));
-        reporter.warned
+        (found.ok(), reporter.warned)
+    }
+
+    #[test]
+    fn marks_without_an_image_and_images_without_marks_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let cub = folder.path().join("cub");
+        std::fs::create_dir(&cub).unwrap();
+        std::fs::write(cub.join("images.txt"), "1 a.png\n").unwrap();
+        std::fs::write(cub.join("bounding_boxes.txt"), "2 0 0 1 1\n").unwrap();
+        let sample = Sample { source: PathBuf::from("b.png").into(), class: 0, split: Split::Test };
+        let dataset = Dataset { samples: [sample].into(), ..Dataset::default() };
+        let unlisted = "left out: 1 mark on images that the dataset does not list";
+        assert_eq!(regions(&cub, &dataset, &[Some(0)]).1, [unlisted, "an image has no mask or mark: b.png"]);
     }
 
     #[test]
     fn masks_of_images_in_parquet_files_are_told_to_be_left_out() {
+        let masks = tempfile::tempdir().unwrap();
+        std::fs::write(masks.path().join("a.png"), "a mask").unwrap();
         let hub = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/parquet/hub");
-        let warned = told(&data::open(&hub).unwrap());
+        let dataset = data::open(&hub).unwrap();
+        let (found, warned) = regions(masks.path(), &dataset, &[Some(0), None]);
+        assert_eq!(found.map(|regions| regions.known()), Some(0));
         assert_eq!(warned.len(), 1, "{warned:?}");
         assert!(warned[0].starts_with("left out: regions, as images in Parquet files"));
-    }
-
-    #[test]
-    fn masks_of_other_images_are_told_where_their_folder_was_named() {
-        let sample = data::Sample { source: PathBuf::from("b.png").into(), class: 0, split: Split::Train };
-        let dataset = Dataset { samples: vec![sample], ..Dataset::default() };
-        assert_eq!(told(&dataset), ["an image has no mask or mark: b.png"]);
     }
 }
