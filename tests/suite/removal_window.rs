@@ -5,10 +5,12 @@ use ssmprobe::app::jobs::evaluate::EvalProbe;
 use ssmprobe::app::jobs::removal::{self, RemovalAnswer, RemovalRequest};
 use ssmprobe::app::jobs::{BackboneId, Cancel, JobError, Reporter, Unit};
 use ssmprobe::app::worker::WorkerEnv;
+use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::explain::removal::{Mode, Removal, RemovalSpec};
+use ssmprobe::model::trace::Found;
 
 use crate::pictures::{painted, small};
-use crate::run::fixture;
+use crate::run::{fixture, root};
 use crate::state;
 use crate::window::prelude::*;
 use crate::worker::Desk;
@@ -63,29 +65,65 @@ impl Reporter for Reopening {
     }
 }
 
+/// The curves of an image by a probe that reads it with this change, drawn for it as image `draw`. The backbone is opened with
+/// the first options, and with the second ones during the measurement.
+fn curves(
+    (folder, options): (PathBuf, [BackboneOptions; 2]),
+    probe: &Path,
+    (change, draw): (Intervention, u64),
+) -> RemovalAnswer {
+    let mut engine = Engine::new(WorkerEnv::default());
+    let [spec, again] = options.map(|options| BackboneSpec {
+        entry: BackboneId(1),
+        folder: folder.clone(),
+        device: "cpu".into(),
+        options,
+    });
+    engine.open_backbone(spec, &mut Reopening(None, Cancel::default())).ok().expect("a backbone");
+    engine.open_probe(ProbeId(1), probe).ok().expect("a probe");
+    let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change };
+    let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
+    let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
+    let request = RemovalRequest { subject, place, class, spec, draw };
+    let mut reporter = Reopening(Some(again), Cancel::default());
+    JobError::answer(removal::run(&mut engine, &request, &mut reporter)).ok().expect("not cancelled")
+}
+
 #[test]
 fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixed() {
-    let curves = |layer: Option<usize>| {
-        let mut engine = Engine::new(WorkerEnv::default());
-        let spec = BackboneSpec {
-            entry: BackboneId(1),
-            folder: fixture("backbone"),
-            device: "cpu".into(),
-            options: BackboneOptions::default(),
-        };
-        let options = BackboneOptions { layer, ..spec.options };
-        let mut reporter = Reopening(Some(BackboneSpec { options, ..spec.clone() }), Cancel::default());
-        engine.open_backbone(spec, &mut Reopening(None, Cancel::default())).ok().expect("a backbone");
-        engine.open_probe(ProbeId(1), &fixture("probes/gap.safetensors")).ok().expect("a probe");
-        let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
-        let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
-        let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
-        let request = RemovalRequest { subject, place, class, spec, draw: 0 };
-        JobError::answer(removal::run(&mut engine, &request, &mut reporter)).ok().expect("not cancelled")
+    let reopened = |layer: Option<usize>| {
+        let own = BackboneOptions::default();
+        let options = [own, BackboneOptions { layer, ..own }];
+        let probe = fixture("probes/gap.safetensors");
+        curves((fixture("backbone"), options), &probe, (Intervention::None, 0))
     };
-    assert!(curves(None).is_ok(), "the same again");
-    let error = curves(Some(0)).expect_err("two layers").to_string();
+    assert!(reopened(None).is_ok(), "the same again");
+    let error = reopened(Some(0)).expect_err("two layers").to_string();
     assert!(error.contains("was reopened"), "{error}");
+}
+
+#[test]
+fn curves_are_of_the_order_drawn_for_their_image_and_say_how_its_tokens_differ() {
+    let options = BackboneOptions { layer: Some(0), ..BackboneOptions::default() };
+    let [first, second] = [0, 1].map(|draw| {
+        let probe = fixture("probes/sinkhorn.safetensors");
+        let found = curves((fixture("backbone"), [options; 2]), &probe, (Intervention::Random(7), draw));
+        found.expect("curves")
+    });
+    assert_eq!(first.reading.changes().as_deref(), Some("random order, seed 7, tokens after layer 0"));
+    assert_ne!(first.rankings["late"], second.rankings["late"]);
+}
+
+#[test]
+fn of_shuffled_tokens_no_patch_is_removed() {
+    let demo = root().join("assets/demo");
+    let options = BackboneOptions { mae_order: MaeOrder::Shuffled(1), ..BackboneOptions::default() };
+    let probe = demo.join("probes/mae/gap.safetensors");
+    let found = curves((demo.join("mae"), [options; 2]), &probe, (Intervention::None, 0)).expect("curves");
+    for mode in [Mode::Patches, Mode::Pixels] {
+        let Found::None { none } = &found.modes[&mode] else { panic!("{mode:?}") };
+        assert!(none.contains("shuffled order"), "{none}");
+    }
 }
 
 fn removal_request(requests: Vec<Request>) -> (JobId, RemovalRequest) {
