@@ -495,6 +495,8 @@ fn every_row_of_a_comparison_has_its_own_settings() {
         export::svg(&plot.draw_column(&Theme::print(), export::points(174.0)).expect("a picture"), "")
     };
     assert!(drawn(&with(false)) == drawn(&plot) && drawn(&with(true)) != drawn(&plot));
+    let wide = TracePlot { columns: Some(9), ..plot.clone() };
+    assert!(drawn(&wide) == drawn(&plot), "columns without a trace take no room");
     assert_eq!(with(false).caption().command, "--figure evidence --figure kernel");
     assert_eq!(with(true).caption().command, "", "a command line sets all rows alike");
 }

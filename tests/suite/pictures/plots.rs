@@ -397,8 +397,8 @@ fn bands_of_training_curves_say_what_they_are() {
 
 #[test]
 fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
-    let loss = |at: usize| 2.0 - 0.01 * at as f64 + if at.is_multiple_of(2) { 0.3 } else { -0.3 };
-    let points: Vec<(f64, f64)> = (0..80).map(|at| (at as f64, loss(at))).collect();
+    let loss = |at: usize| 2.0 - 0.005 * at as f64 + if at.is_multiple_of(2) { 0.3 } else { -0.3 };
+    let points: Vec<(f64, f64)> = (0..240).map(|at| (at as f64, loss(at))).collect();
     let average = curves::average(&points);
     let means = |points: &[(f64, f64)]| Means { points: points.to_vec(), ..Means::default() };
     let series =
@@ -410,14 +410,20 @@ fn of_noisy_losses_the_mean_is_bold_and_they_themselves_faint() {
     let axes = marks.axes(0);
     for (color, points) in [(theme.series(0), average), (theme.series(0).alpha(0.25), points)] {
         let expected = ended(points.iter().map(|(step, v)| axes.at(*step, *v)).collect());
-        assert_close(format!("{color:?}"), marks.lines(color, 81)[0], expected, 0.02);
+        assert_close(format!("{color:?}"), marks.lines(color, 241)[0], expected, 0.02);
     }
 }
 
 #[test]
 fn probes_side_by_side_stand_in_their_order_on_one_scale() {
     let doubled = TOKEN_EVIDENCE.map(|v| 2.0 * v);
-    let mut other = Trace { probe: "softsort.safetensors".into(), ..small::planned() };
+    let text = str::to_owned;
+    let mut other = Trace {
+        probe: text("softsort.safetensors"),
+        backbone: text("dino"),
+        image: text("lake.png"),
+        ..small::planned()
+    };
     other.evidence.token = Some(doubled.into());
     let figures = ["token_map", "predictions"].map(|id| find(id).expect("a figure"));
     for theme in looks() {
@@ -440,6 +446,8 @@ fn probes_side_by_side_stand_in_their_order_on_one_scale() {
             assert_close(name, bar.ends(), [-2.48, 2.48], 1e-4);
             coloured(raster, GRID, bar, &values);
         }
+        // Backbones and images are named where they differ.
+        assert!(["tiny", "dino", "pond.png", "lake.png"].iter().all(|name| marks.has(name)));
         let rows = ["Evidence by token. For crane", "Predictions"].map(|title| marks.word(title).at[1]);
         assert!(
             rows[0] < rows[1] && covers[0].0.bottom() < rows[1],
