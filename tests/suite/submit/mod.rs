@@ -212,12 +212,15 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     use std::os::unix::process::CommandExt;
     let desk = Desk::new(36, 12);
     let folder = desk.path("parts");
-    let words = ["--part=2/2", folder.to_str().expect("text")];
+    let words = ["--part=1/2", folder.to_str().expect("text")];
     let Some(library) = library(&desk.path("")) else { return };
     let submit = ["--submit", "local", "--tasks", "2", "--array-limit", "2", "--wait"];
-    let mut submit = hold(&library, desk.train("parts", 4, &submit), "tasks/2/state/checkpoint.safetensors");
+    let mut submit = hold(&library, desk.train("parts", 4, &submit), "tasks/1/state/checkpoint.safetensors");
     let client = start(submit.process_group(0));
-    until("a checkpoint", || folder.join("tasks/2/state/checkpoint.safetensors").exists());
+    until("a checkpoint", || folder.join("tasks/1/state/checkpoint.safetensors").exists());
+    until("the end of the other task, beside it", || {
+        fs::read(folder.join("tasks/state/train-2")).is_ok_and(|code| code == b"0\n")
+    });
     let task = process(words).expect("it trains");
     // Like a terminal, to the whole process group.
     let group = format!("-{}", client.id());
@@ -229,7 +232,7 @@ fn ctrl_c_ends_the_wait_and_not_the_tasks() {
     );
     assert!(stderr.contains(&look), "{stderr}");
     assert_eq!(process(words), Some(task));
-    assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-2"], "running");
+    assert_eq!(states(&mut jobs(&folder, &["--json"]))["train-1"], "running");
     release(&library);
     assert_ends(&mut jobs(&folder, &["--wait"]), 0, &["4 of 4 tasks done"]);
     done(&mut desk.train("whole", 4, &[]));
