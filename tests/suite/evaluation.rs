@@ -1396,15 +1396,6 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
         let (_, said) = succeeds(&mut command);
         assert_eq!(said.contains("warning: the two evaluations are of images of the same names"), is_warned);
     }
-    // Either axis has a measure of its own evaluation.
-    own.measures.shift_remove("rank_coverage");
-    std::fs::write(folder.path().join("a/gap.json"), own.to_json().expect("text")).expect("written");
-    done(command.args(["--against", "rank_coverage"]));
-    assert_ends(
-        command.args(["--measure", "rank_coverage"]),
-        2,
-        &["--measure rank_coverage: gap has no such"],
-    );
     // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();
     let mut asked = (*part.asked).clone();

@@ -264,14 +264,3 @@ impl Figures {
         Ok(plot)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_of_classes_is_above_0_or_all_of_them() {
-        let limit = |text: &str| class_limit(text).map(|ClassLimit(limit)| limit).ok();
-        assert_eq!(["3", "all", "0", "-1", "few"].map(limit), [Some(Some(3)), Some(None), None, None, None]);
-    }
-}
