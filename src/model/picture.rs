@@ -70,5 +70,11 @@ mod tests {
         let rows = picture.rearranged(Grid::new(2, 1), &[1, 0]);
         assert_eq!(rows.rgb, (12..24).chain(0..12).collect::<Vec<u8>>());
         assert_eq!(picture.rearranged(Grid::new(2, 4), &[0, 1, 2, 3, 4, 5, 6, 7]), picture);
+        let halves = |grid| picture.patches(grid).concat();
+        assert_eq!(halves(grid), [0..6, 12..18, 6..12, 18..24].into_iter().flatten().collect::<Vec<u8>>());
+        assert_eq!(
+            picture.patches(Grid::new(2, 1)),
+            [picture.rgb[..12].to_vec(), picture.rgb[12..].to_vec()]
+        );
     }
 }

@@ -248,11 +248,15 @@ fn cars() {
     );
     assert_eq!(listing(&data)[1], ("cars_test/00002.jpg".into(), "Ford E-Séries 2009", Split::Test));
     assert!(data.notes.is_empty(), "{:?}", data.notes);
-    // The devkit alone says that there are no images.
-    let data = open(tree.path().join("stanford/devkit")).unwrap();
+    // The devkit alone finds images beside it, and says so if there are none.
+    let kit = tree.path().join("stanford/devkit");
+    let is_without_images =
+        |data: &Dataset| data.notes.concat().contains("the labels are present, the images are not");
+    let data = open(&kit).unwrap();
     assert_eq!(data.samples.len(), 4);
-    assert!(data.samples[0].source.to_string().contains("cars_train"));
-    assert!(data.notes.concat().contains("the labels are present, the images are not"), "{:?}", data.notes);
+    assert!(data.samples[0].source.to_string().contains("cars_train") && !is_without_images(&data));
+    std::fs::rename(tree.path().join("stanford/cars_train"), tree.path().join("stanford/away")).unwrap();
+    assert!(is_without_images(&open(&kit).unwrap()));
     tree.write("stanford/devkit/cars_meta.mat", "not a mat file");
     assert!(why(tree.path()).contains("cars_meta.mat: is not a MATLAB version 5 file"));
     tree.copy("mat/kinds.mat", "stanford/devkit/cars_meta.mat");

@@ -154,7 +154,7 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         let mut figures = program();
         figures.args(["figures", "--figure", "confusion", "--evaluation"]);
         done(figures.arg(folder.join(format!("{name}.survey.json"))).arg("--out").arg(&drawn));
-        let said = format!("Accuracy {} %", ssmprobe::viz::draw::scale::number(own));
+        let said = format!("Accuracy {own:.1} %");
         assert!(fs::read_to_string(&drawn).unwrap().contains(&said), "{said}");
         fs::remove_file(drawn).unwrap();
         check_vectors(&folder.join(format!("{name}.survey.json")), name);
@@ -584,11 +584,6 @@ fn what_cannot_be_asked_is_said() {
         stderr.contains("left out: absent.safetensors") && stdout.contains("| gap-s0-best"),
         "{stdout}{stderr}"
     );
-    let told = lines(&done(&mut eval(&scenes, &["--json"])));
-    let share = told[0]["evaluation"]["localization"]["positive_share"].as_f64().unwrap();
-    let row = stdout.lines().find(|line| line.starts_with("| gap-s0-best")).unwrap();
-    let shown: f64 = row.trim_end_matches('|').rsplit('|').next().unwrap().trim().parse().unwrap();
-    assert_close("positive evidence on the object, in percent", shown, 100.0 * share, 0.051);
     let torn = desk.path("torn.safetensors").display().to_string();
     fs::write(&torn, "torn").unwrap();
     let (_, stderr) = succeeds(&mut eval(&scenes, &[&torn]));

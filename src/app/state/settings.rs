@@ -289,6 +289,14 @@ mod tests {
         replaced.recent.runs = ["d", "b", "a"].map(PathBuf::from).into();
         replaced.save_changes(&found, &path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded").recent.runs, replaced.recent.runs);
+        // What both used since comes before what they knew, that of the window which saves last first.
+        for used in ["e", "f"] {
+            let mut own = replaced.clone();
+            own.recent.runs.push_front(used.into());
+            own.save_changes(&replaced, &path).expect("saved");
+        }
+        let runs = Settings::load(&path).expect("loaded").recent.runs;
+        assert_eq!(runs, ["f", "e", "d", "b", "a"].map(PathBuf::from));
     }
 
     #[test]

@@ -138,6 +138,7 @@ mod tests {
     use half::f16;
 
     use super::super::Provenance;
+    use super::super::regions::{RegionMeans, RegionSummary};
     use super::super::vectors::{TokenVectors, VectorKind};
     use super::*;
     use crate::model::explain::null_model::MeanNull;
@@ -219,6 +220,10 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         assert!(Evaluation::from_json("{}").unwrap_err().to_string().contains("eval --evaluation"));
+        let means = RegionMeans { positions: vec![Some(0.5)], ..RegionMeans::default() };
+        let regions = Some(RegionSummary { images: 1, regions: vec![means], ..RegionSummary::default() });
+        let torn = Evaluation { regions, ..evaluation() }.to_json().unwrap();
+        assert!(Evaluation::from_json(&torn).unwrap_err().to_string().contains("one region per image"));
         assert!(Evaluation::from_json(&(good + "{}")).unwrap_err().to_string().contains("trailing"));
     }
 }
