@@ -220,7 +220,6 @@ impl Settings {
         if !self.window.points.iter().all(|side| (1.0..=LARGEST_SIDE).contains(side)) {
             self.window.points = WindowSize::default().points;
         }
-        self.library.heights.retain(|_, height| height.is_finite());
         let Recent { backbones, probes, runs, images, datasets, workspaces, hosts } = &mut self.recent;
         backbones.truncate(MAX_RECENT);
         hosts.truncate(MAX_RECENT);
@@ -333,12 +332,10 @@ mod tests {
         assert_eq!(recent, names);
         settings.save(&path).expect("saved");
         assert_eq!(Settings::load(&path).expect("loaded"), settings);
-        let strange = br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]},
-            "library": {"heights": {"a": 1e39}}}"#;
+        let strange = br#"{"scale": 1e9, "colour": "red", "window": {"points": [0, 1e30]}}"#;
         atomic_file::write(&path, strange).expect("written");
         let found = Settings::load(&path).expect("loaded");
         assert_eq!((found.scale, found.window), (4.0, WindowSize::default()));
-        assert!(found.library.heights.is_empty(), "of no finite height");
         // What only a later version knows outlives a change of this one.
         let dark = Settings { theme: ThemeChoice::Dark, ..found.clone() };
         dark.save_changes(&found, &path).expect("saved");
