@@ -74,7 +74,8 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     }
 }
 
-/// Variables of a user's own that `sbatch` would heed more than the options of a script, whose log is of both streams.
+/// Variables of a user's own that `sbatch` would heed more than the options of a script, whose log is of both streams and which says
+/// itself whether it is an array.
 fn overriding(script: &str) -> Vec<String> {
     let options = script.lines().filter_map(|line| line.strip_prefix("#SBATCH --"));
     let names = options.map(|option| match option.split(['=', ' ']).next().unwrap_or_default() {
@@ -83,7 +84,7 @@ fn overriding(script: &str) -> Vec<String> {
         "requeue" => "NO_REQUEUE".to_owned(),
         other => other.to_uppercase().replace('-', "_"),
     });
-    names.chain(["ERROR".to_owned()]).map(|name| format!("SBATCH_{name}")).collect()
+    names.chain(["ARRAY_INX", "ERROR"].map(str::to_owned)).map(|name| format!("SBATCH_{name}")).collect()
 }
 
 /// Whether a text is the number of a job: what else a plan names could be an option of Slurm's commands.
