@@ -181,7 +181,7 @@ fn failure(out: &Path, log: &str, status: Option<ExitStatus>) -> anyhow::Error {
         Some(status) => killed(status),
         None if ends_with_error(log) => "ended early".to_owned(),
         // It was started by another worker, or is stopped from elsewhere.
-        None => "ended early, without an error in its log: if it was stopped or killed, resume it".to_owned(),
+        None => "ended early; if it was stopped or killed, resume it".to_owned(),
     };
     anyhow!("{LAST_OUTPUT}\n  {lines}").context(format!("the training in {} {how}", out.display()))
 }
