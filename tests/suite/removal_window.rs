@@ -180,6 +180,16 @@ fn what_needs_a_backbone_says_so_where_none_is_open() {
         let note = state.toasts.last().expect("a note");
         assert_eq!(note.text, "Open the backbone whose tokens the probe reads");
     }
+    // A pinned column may be of a probe that fits no open one.
+    let mut state = state::story();
+    let (job, entry) =
+        state::probe_asked(&state.dispatch(Command::OpenProbes(vec!["wide.safetensors".into()])));
+    state.apply(Event::ProbeOpened { job, entry, info: state::probe("wide", 48) });
+    state.dispatch(Command::ShowProbe(entry));
+    let column = state.selection.focus.expect("a column");
+    assert!(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])).is_empty());
+    let note = state.toasts.last().expect("a note");
+    assert!(note.text.starts_with("Reads tokens of 48 channels; one gives 24"), "{}", note.text);
 }
 
 #[test]

@@ -91,9 +91,14 @@ impl State {
         Some((subject, self.library.images.get(&image)?.place.clone()))
     }
 
-    /// Notes what a column lacks to be read: it may still show what it showed before its backbone was closed.
+    /// Notes what a column lacks to be read: its backbone was closed, or no open one fits.
     pub(super) fn refuse(&mut self, column: ColumnId) -> Vec<Request> {
-        self.note(Severity::Warning, self.why_nothing(column));
+        let fit = self.columns.get(&column).and_then(|column| self.library.fit(column.probe));
+        let why = match fit {
+            Some(Compatibility::DoesNot(why)) => why,
+            _ => self.why_nothing(column),
+        };
+        self.note(Severity::Warning, why);
         Vec::new()
     }
 
