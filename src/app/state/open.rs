@@ -41,8 +41,9 @@ impl State {
         id
     }
 
-    /// The name of the backbone that a probe was trained on, as its file says, and where that is opened from: the library, the runs
-    /// opened here, those used lately on this machine, or the Hub. `None` if another one serves the probe, or it is open and does not.
+    /// The name of the backbone that a probe was trained on, as its file says, and where that is opened from: one of the library, of
+    /// the runs opened here, of the recent ones of this machine, or of the Hub. `None` if an open one serves the probe, if that of this
+    /// name is open and does not, or if none is found.
     pub fn backbone_to_open(&self, probe: ProbeId) -> Option<(&str, String)> {
         let name = self.library.probe_info(probe)?.backbone.as_str();
         let is_named = |source: &&String| {

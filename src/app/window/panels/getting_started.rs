@@ -21,7 +21,7 @@ struct Step {
     done: Option<String>,
     /// Why opening it failed; shown while nothing is open of it.
     error: Option<String>,
-    /// The name of what probes that are open were trained on, and where it is opened from.
+    /// The name of what an open probe was trained on, and where it is opened from.
     named: Option<(String, String)>,
     /// Actions that open it, with short names.
     actions: Vec<(Action, &'static str)>,
@@ -137,7 +137,7 @@ fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next:
     }
     if let Some((name, source)) = step.named.as_ref().filter(|_| step.done.is_none()) {
         let button = ui.button(format!("Open {name}"));
-        if button.on_hover_text("The backbone that the open probes were trained on, as a file says").clicked()
+        if button.on_hover_text("The backbone that an open probe was trained on, as its file says").clicked()
         {
             cx.send(Command::OpenBackbone(source.clone()));
         }
