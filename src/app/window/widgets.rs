@@ -200,7 +200,7 @@ pub fn label_within(ui: &mut Ui, text: impl Into<WidgetText>, room: f32) -> Resp
     ui.add(Label::new(text).show_tooltip_when_elided(false))
 }
 
-/// A combo box `width` wide that says `shown`, with a tooltip where that is cut, and opens what `list` draws, until an entry is chosen.
+/// A combo box `width` wide that says `shown`, and opens what `list` draws, until an entry is chosen.
 pub fn combo(
     ui: &mut Ui,
     salt: &str,
@@ -208,16 +208,13 @@ pub fn combo(
     shown: impl Into<WidgetText>,
     list: impl FnOnce(&mut Ui),
 ) -> Response {
-    let shown = shown.into();
-    let cut = matches!(&shown, WidgetText::Galley(galley) if galley.elided).then(|| shown.text().to_owned());
     let combo = ComboBox::from_id_salt(salt).width(width).selected_text(shown);
-    let response = combo_of(ui, combo, |ui| {
+    combo_of(ui, combo, |ui| {
         list(ui);
         if chosen_by_key(ui) {
             ui.close(); // as a menu
         }
-    });
-    cut.into_iter().fold(response, Response::on_hover_text)
+    })
 }
 
 /// Tells screen readers the `whole` text of a combo box that shows it cut.
@@ -241,7 +238,7 @@ pub fn combo_of(ui: &mut Ui, combo: ComboBox<'_>, list: impl FnOnce(&mut Ui)) ->
     shown.response
 }
 
-/// A combo box `width` wide that chooses one of `all`, each under its `name`.
+/// A combo box `width` wide that chooses one of `all`, each under its `name`, which is its tooltip where it is cut.
 pub fn choice<T: PartialEq, S: Into<WidgetText>>(
     ui: &mut Ui,
     salt: &str,
@@ -251,12 +248,14 @@ pub fn choice<T: PartialEq, S: Into<WidgetText>>(
     name: impl Fn(&T) -> S,
 ) -> Response {
     let shown = fit(ui, name(value), width - choice_frame(ui));
-    combo(ui, salt, width, shown, |ui| {
+    let cut = shown.elided.then(|| shown.text().to_owned());
+    let response = combo(ui, salt, width, shown, |ui| {
         for one in all {
             let name = name(&one);
             ui.selectable_value(value, one, name);
         }
-    })
+    });
+    cut.into_iter().fold(response, Response::on_hover_text)
 }
 
 /// A [`choice`] as wide as its longest name.
