@@ -192,7 +192,7 @@ mod tests {
         let path = folder.path().join("train.lock");
         assert_eq!(ExclusiveLock::other_machine(&path), None);
         let names = r#"{"host": "elsewhere", "boot": "b", "process": 7, "beats": 3}"#;
-        for (content, host) in [(names, "elsewhere"), ("", "another machine")] {
+        for (content, host) in [(names, "elsewhere"), ("", "an unknown machine")] {
             write(&owner_file(&path), content.as_bytes()).unwrap();
             assert_eq!(ExclusiveLock::other_machine(&path).as_deref(), Some(host));
         }

@@ -20,8 +20,8 @@ use super::{atomic_file, if_there, temporary};
 const BEAT_INTERVAL: Duration = Duration::from_secs(15);
 /// A file that has not changed for this long has no living owner: no step of work takes as long.
 pub const STALE_AFTER: Duration = Duration::from_mins(3);
-/// The machine of a file that names none, as a kill or a full disk may leave it.
-const UNNAMED: &str = "another machine";
+/// The machine of a file that names none, as a kill or a full disk may leave it: perhaps this one.
+const UNNAMED: &str = "an unknown machine";
 /// Largest owner file, in bytes.
 const MAX_BYTES: u64 = 1 << 12;
 
