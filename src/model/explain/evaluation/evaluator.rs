@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::answer::{Answer, Maps};
 use super::metrics::{ImageMetrics, Measured, Metrics, MetricsSpec, summarize};
-use super::orders::{self, CHANCE_IMAGES, Chance, Found, OrderTests};
+use super::orders::{self, CHANCE_IMAGES, Chance, OrderTests, WithMargin};
 use super::regions::RegionSummary;
 use super::removals::{self, Heights, RemovalHeights};
 use super::stability::{self, Taus};
@@ -184,7 +184,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn evaluate(&self, image: usize) -> Result<Option<Found>, AskError> {
+    fn evaluate(&self, image: usize) -> Result<Option<WithMargin>, AskError> {
         let cache_index = self.cache_indices[image];
         if !self.tokens.readable(cache_index) {
             return Ok(None);

@@ -44,11 +44,11 @@ pub(super) fn margin(reading: &ImageReading<'_>, class: usize, nulls: &NullBands
     OrderTester::new(reading, &nulls.exchanges).ok()?.margin(class)
 }
 
-/// Results of an image without its order test, and the margin of that.
-pub(super) type Found = (Answer, Option<Margin>);
+/// Results of an image still without its order test, and the margin to be [`tested`].
+pub(super) type WithMargin = (Answer, Option<Margin>);
 
 /// Results of images with their order tests.
-pub(super) fn with_tests(found: Vec<Option<Found>>, nulls: &NullBands) -> Vec<Option<Answer>> {
+pub(super) fn with_tests(found: Vec<Option<WithMargin>>, nulls: &NullBands) -> Vec<Option<Answer>> {
     let (answers, margins): (Vec<_>, Vec<_>) = found.into_iter().map(Option::unzip).unzip();
     let orders = tested(margins.into_iter().map(Option::flatten).collect(), &nulls.exchanges);
     let answers = answers.into_iter().zip(orders);

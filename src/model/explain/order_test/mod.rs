@@ -180,7 +180,7 @@ impl<'a> OrderTester<'a> {
     }
 }
 
-/// The order tests of margins of as many tokens each, [`TOGETHER`] at a time, which takes a third of the time.
+/// The order tests of margins that all have the same number of tokens, [`TOGETHER`] at a time, which takes a third of the time.
 pub fn tested(mut margins: Vec<Option<Margin>>, exchanges: &Exchanges) -> Vec<Option<OrderContrast>> {
     let test = |margins: &mut [Option<Margin>]| {
         let products =

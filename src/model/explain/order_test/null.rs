@@ -56,7 +56,7 @@ impl Null {
         Self::from_draws(exchange, &centred, || exchanges.map(exchange.tokens(), |pi| centred.value(pi)))
     }
 
-    /// As [`new`](Self::new) of each of these products of as many tokens each, at most [`TOGETHER`], to the same bits.
+    /// [`new`](Self::new) of each of these products, to the same bits: at most [`TOGETHER`], all with the same number of tokens.
     pub(super) fn of_products(products: &[&Exchange], exchanges: &Exchanges) -> Vec<Self> {
         if products.len() < 2 {
             return products.iter().map(|one| Self::new(one, exchanges)).collect();
