@@ -144,8 +144,8 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: 
     below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
 }
 
-/// The strokes of lines as routed and in raster order: that is what the first is compared with, thin and in no colour of the bars
-/// under it.
+/// The strokes of lines as routed and in raster order. The second is only there to compare with: thin, and in no colour of the
+/// bars under it.
 fn strokes(theme: &Theme) -> [Stroke; 2] {
     [Stroke::new(pt::LINE, theme.series(1)), Stroke::new(pt::LINE * 0.6, theme.muted)]
 }
