@@ -481,8 +481,6 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         let mean = own.iter().sum::<f64>() / own.len() as f64;
         assert_close(stem, darker["mean"].as_f64().unwrap(), mean, 1e-6);
         assert_eq!(darker["images"].as_u64(), Some(VAL), "{stem}");
-        let survey: Value = json(desk.path(&format!("images/{stem}.survey.json")));
-        assert_eq!(survey["provenance"]["seed"], 3, "{stem}");
         // Other heads draw the order by the image's index in the dataset, which `inspect` does not know.
         if !stem.starts_with("sinkhorn") {
             continue;
@@ -587,12 +585,6 @@ fn what_cannot_be_asked_is_said() {
     for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
-    // Baselines are fitted to the training images, whether or not their tokens are there already.
-    let baselines = |cache: &str| {
-        let mut eval = desk.verb("eval", cache);
-        done(eval.args(["--baselines", "--run"]).arg(desk.path("run")))
-    };
-    assert_eq!(baselines("cache"), baselines("anew"));
     // In place of a run stand its best probes, in place of a folder all in it; each is read once.
     let stdout = done(&mut eval(&scenes, &[desk.path("run").to_str().unwrap()]));
     let of = |name: &str| stdout.matches(&format!("| {name} ")).count();
@@ -617,23 +609,6 @@ fn what_cannot_be_asked_is_said() {
     let (_, stderr) = succeeds(in_place.arg("--evaluation").arg(desk.path("val")));
     let said = "val: not of this evaluation, perhaps of an earlier one: gap-s0-best.csv";
     assert!(stderr.contains(said), "{stderr}");
-    // Of a dataset of one class, what the probe takes for another is called by the probe's name for that.
-    let images = |split: &str| -> Vec<PathBuf> {
-        entries(&scenes.join(split)).iter().flat_map(|class| entries(class)).collect()
-    };
-    let classes: Vec<String> = (0..scenes::CLASSES).map(scenes::class_name).collect();
-    let mut predictions = Vec::new();
-    for class in &classes[..2] {
-        let one = scenes.join("one.csv");
-        let row =
-            |image: &PathBuf| format!("{},{class},val\n", image.strip_prefix(&scenes).unwrap().display());
-        let rows: String = images("val").iter().map(row).collect();
-        fs::write(&one, format!("path,label,split\n{rows}")).unwrap();
-        done(eval(&one, &[]).arg("--evaluation").arg(desk.path("one")));
-        predictions.extend(column(&desk.path("one/gap-s0-best.csv"), "prediction"));
-        fs::remove_file(one).unwrap();
-    }
-    assert!(predictions.iter().all(|class| classes.contains(class)), "{predictions:?}");
     // A dataset of a class that the probe does not know.
     let other = desk.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);

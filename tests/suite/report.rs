@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use ssmprobe::app::jobs::run_metrics::{self, ProbeMetrics, RunMetrics};
+use ssmprobe::app::jobs::run_metrics::{ProbeMetrics, RunMetrics};
 use ssmprobe::app::report::html::choose;
 use ssmprobe::app::report::table::{Cell, Column, Number, Row, Table};
 use ssmprobe::app::report::{FORMATS, Source, TABLES, tables_of};
@@ -1492,25 +1492,6 @@ fn evaluations_at_once_lose_nothing() {
         }
     });
     assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 5 + 8);
-}
-
-#[test]
-fn evaluations_stand_in_one_order_whichever_came_first() {
-    let folder = tempfile::tempdir().unwrap();
-    let source = main_run(folder.path());
-    let mut probes = source.evaluations.unwrap().probes;
-    let kept = |probes: &[ProbeMetrics]| -> Vec<(String, String, u64)> {
-        std::fs::remove_file(folder.path().join(run_metrics::FILE)).unwrap();
-        for probe in probes {
-            let one = RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() };
-            one.keep(&source.run).unwrap();
-        }
-        let all = run_metrics::read(&source.run).unwrap().unwrap().probes;
-        all.into_iter().map(|probe| (probe.which, probe.head, probe.seed)).collect()
-    };
-    let first = kept(&probes);
-    probes.reverse();
-    assert_eq!(kept(&probes), first);
 }
 
 #[test]

@@ -211,14 +211,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
         let run = Run::open(folder.path()).unwrap();
-        let metrics = read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
-        let mut reversed = metrics.clone();
-        reversed.probes.reverse();
-        reversed.keep(&run).unwrap();
-        let order = |metrics: RunMetrics| {
-            metrics.probes.into_iter().map(|probe| (probe.head, probe.seed)).collect::<Vec<_>>()
+        let best = read(&Run::open(&frozen).unwrap()).unwrap().unwrap().probes;
+        let last = best.iter().map(|probe| ProbeMetrics { which: "last".to_owned(), ..probe.clone() });
+        let probes: Vec<ProbeMetrics> = best.iter().cloned().chain(last).collect();
+        for probe in probes.iter().rev() {
+            RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() }.keep(&run).unwrap();
+        }
+        let order = |probes: Vec<ProbeMetrics>| {
+            probes.into_iter().map(|probe| (probe.which, probe.head, probe.seed)).collect::<Vec<_>>()
         };
-        assert_eq!(order(read(&run).unwrap().unwrap()), order(metrics));
+        assert_eq!(order(read(&run).unwrap().unwrap().probes), order(probes));
     }
 
     #[test]

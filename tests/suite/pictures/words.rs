@@ -161,9 +161,5 @@ fn columns_of_a_comparison_say_what_they_differ_in() {
         let plot = side_by_side(&[&own, &other], &kernel, &Options::default());
         let marks = plotted(&plot, &Theme::light());
         assert!(told.iter().all(|word| marks.has(word)), "{told:?}");
-        let mut roomy = plot.clone();
-        roomy.columns = Some(9);
-        let place = |marks: &Marks| marks.word(told[1]).at;
-        assert_eq!(place(&plotted(&roomy, &Theme::light())), place(&marks), "two are no more than two");
     }
 }

@@ -180,17 +180,7 @@ fn same_image(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    #[test]
-    fn probes_that_were_not_trained_yet_are_not_missing() {
-        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
-        let run = Run::open(folder.path()).unwrap();
-        let none = ProbeFile::of_run(&run, ProbeCheckpoint::Best).unwrap_err().to_string();
-        assert!(none.contains("contains no probe yet; finish its training first"), "{none}");
-    }
+    use super::same_image;
 
     #[test]
     fn an_image_is_known_by_its_place_in_the_dataset_and_outside_of_it_by_its_file() {
