@@ -585,6 +585,12 @@ fn what_cannot_be_asked_is_said() {
     for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
+    // Baselines are fitted to the training images, whether or not their tokens are there already.
+    let baselines = |cache: &str| {
+        let mut eval = desk.verb("eval", cache);
+        done(eval.args(["--baselines", "--run"]).arg(desk.path("run")))
+    };
+    assert_eq!(baselines("cache"), baselines("anew"));
     // In place of a run stand its best probes, in place of a folder all in it; each is read once.
     let stdout = done(&mut eval(&scenes, &[desk.path("run").to_str().unwrap()]));
     let of = |name: &str| stdout.matches(&format!("| {name} ")).count();
