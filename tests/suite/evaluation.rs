@@ -782,6 +782,27 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
 }
 
 #[test]
+fn panes_of_a_dataset_stay_where_they_are_while_they_say_why_a_probe_was_not_evaluated() {
+    let (mut window, part) = with_part();
+    window.dispatch(Command::Evaluate { all: false });
+    window.answer_with(|request| match request {
+        Request::Compute(job, Compute::Evaluate(ask)) => {
+            let results = [Ok(evaluation(&part, "sinkhorn")), Err(UserError::new("has none of the classes"))];
+            let answers = ask.subjects.into_iter().zip(results);
+            let answers = answers.map(|(subject, result)| EvalAnswer { subject, result });
+            answers.map(|answer| Event::Evaluated { job, answer }).chain([Event::Finished(job)]).collect()
+        }
+        other => window::succeed(other),
+    });
+    window.show("asked");
+    let columns: Vec<_> = window.state().columns.keys().copied().collect();
+    for column in columns {
+        window.dispatch(Command::Focus(column));
+        assert!(window.has("Scatter") && window.has("Confusion"), "{}", window.state().column_title(column));
+    }
+}
+
+#[test]
 fn probes_that_could_not_be_evaluated_are_counted_in_one_note() {
     let (mut state, _) = with_dataset();
     let requests = state.dispatch(Command::Evaluate { all: true });

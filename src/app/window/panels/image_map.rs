@@ -31,7 +31,7 @@ impl Panel for ImageMapPane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(cx.evaluation().is_some())
+        Some(overview::has_content(cx))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {

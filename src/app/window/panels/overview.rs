@@ -43,7 +43,7 @@ impl Panel for OverviewPane {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(cx.evaluation().is_some())
+        Some(has_content(cx))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -183,6 +183,11 @@ fn maps(ui: &mut Ui, of: &mut MapOf) {
         };
         ui.selectable_value(of, value, value.name()).on_hover_text(about);
     }
+}
+
+/// Whether the focused column has an evaluation on the current dataset, or it is known why not.
+pub fn has_content(cx: &PanelContext<'_>) -> bool {
+    cx.evaluation().is_some() || cx.state.evaluation_error(cx.focus).is_some()
 }
 
 /// The focused column's evaluation on the current dataset; if there is none, draws why and what to do.
