@@ -77,7 +77,7 @@ pub struct GalleryFilter {
     /// Whether the order is ascending.
     pub rising: bool,
     /// Only these images, with a description of them.
-    pub only: Option<(String, Vec<ImageId>)>,
+    pub only: Option<(String, Arc<[ImageId]>)>,
 }
 
 impl GalleryFilter {
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_filter_is_undone_and_letters_typed_one_after_another_are_one_step() {
         let mut state = State::default();
-        let lasso = |of: u64| Some((format!("images of the map, from {of}"), vec![ImageId(of)]));
+        let lasso = |of: u64| Some((format!("images of the map, from {of}"), [ImageId(of)].into()));
         let drawn = |of: u64| GalleryFilter { only: lasso(of), ..GalleryFilter::default() };
         let typed = |text: &str| GalleryFilter { text: text.to_owned(), ..drawn(2) };
         let all = [drawn(1), drawn(2), typed("a"), typed("ab"), typed("abc"), typed("abc")];

@@ -126,7 +126,7 @@ fn lasso(
 /// Filters the gallery to these images of a dataset.
 fn show(cx: &mut PanelContext<'_>, dataset: DatasetId, images: &[usize]) {
     let ids: Vec<_> = images.iter().filter_map(|at| cx.state.image_at(dataset, *at)).collect();
-    let only = Some((format!("{} of the map", counted(ids.len(), "image", "images")), ids));
+    let only = Some((format!("{} of the map", counted(ids.len(), "image", "images")), ids.into()));
     let filter = GalleryFilter { only, ..GalleryFilter::new(Scope::Dataset(dataset)) };
     cx.send(Command::SetGalleryFilter(Box::new(filter)));
 }

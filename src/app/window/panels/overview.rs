@@ -244,7 +244,8 @@ fn show_images(cx: &mut PanelContext<'_>, dataset: DatasetId, what: &str, images
     let Some(first) = ids.first().copied() else { return };
     if ids.len() > 1 {
         let what = what.lines().next().unwrap_or_default().to_owned();
-        let filter = GalleryFilter { only: Some((what, ids)), ..GalleryFilter::new(Scope::Dataset(dataset)) };
+        let filter =
+            GalleryFilter { only: Some((what, ids.into())), ..GalleryFilter::new(Scope::Dataset(dataset)) };
         cx.send(Command::SetGalleryFilter(Box::new(filter)));
     }
     cx.send(Command::SelectImage(first));
