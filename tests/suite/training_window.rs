@@ -269,6 +269,19 @@ fn the_plan_is_asked_for_once_and_shown_before_anything_begins() {
 }
 
 #[test]
+fn a_protocol_that_was_changed_says_so_until_it_is_chosen_again() {
+    let mut pane = Pane::filled();
+    let shown = |pane: &Pane| {
+        let list = pane.0.harness.get_by_role_and_label(Role::ComboBox, "Protocol");
+        list.accesskit_node().value()
+    };
+    assert_eq!(shown(&pane).as_deref(), Some("paper, changed"), "in 10 epochs");
+    pane.0.choose("Protocol", "paper");
+    assert_eq!(pane.0.state().training.form, TrainSettings { epochs: 100, ..filled() });
+    assert_eq!(shown(&pane).as_deref(), Some("paper"));
+}
+
+#[test]
 fn a_plan_that_comes_while_the_form_is_incomplete_is_that_of_the_earlier_form() {
     let mut pane = Pane::filled();
     let job = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));

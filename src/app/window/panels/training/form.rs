@@ -222,18 +222,23 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings
     settled
 }
 
-/// Chooses a project's protocol; a change sets optimiser, schedule, epochs and rates to that project's.
+/// Chooses a project's protocol, which sets epochs and rates to that project's, and says whether they were changed since.
 fn protocols(ui: &mut Ui, settings: &mut TrainSettings) {
-    let before = settings.protocol;
     let label = ui.label("Protocol").id;
-    let chosen = choice(ui, "protocol", COMBO_PX, &mut settings.protocol, Protocol::ALL, |one| one.name());
-    chosen
-        .labelled_by(label)
-        .on_hover_text("Optimiser, warm-up, learning rates and epochs of a project, all editable below");
+    let as_published = |protocol| TrainSettings { protocol, ..settings.clone() }.with_protocol([false; 2]);
+    let (own, mut chosen) = (settings.protocol, None);
+    let changed = if as_published(own) == *settings { "" } else { ", changed" };
+    let list = combo(ui, "protocol", COMBO_PX, fit(ui, format!("{}{changed}", own.name()), 160.0), |ui| {
+        for protocol in Protocol::ALL {
+            if ui.selectable_label(protocol == own, protocol.name()).clicked() {
+                chosen = Some(as_published(protocol));
+            }
+        }
+    });
+    list.labelled_by(label)
+        .on_hover_text("Optimiser, warm-up, learning rates and epochs of a project; choosing it again restores rates and epochs");
     ui.end_row();
-    if settings.protocol != before {
-        *settings = settings.clone().with_protocol([false; 2]);
-    }
+    chosen.into_iter().for_each(|chosen| *settings = chosen);
 }
 
 /// Lists of layers and learning rates, all of which every head is trained with; whether nothing is being typed.
