@@ -183,13 +183,17 @@ impl Settings {
     /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
     /// written it meanwhile.
     pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
-        // Another window that saves at this moment is waited for, but not one that hangs. Without a lock, one of the two may lose
-        // its change.
+        self.save_changes_within(PATIENCE, base, path)
+    }
+
+    /// Waits up to `patience` for another window that saves at this moment, as it may hang. Without a lock, one of the two may lose
+    /// its change.
+    fn save_changes_within(&self, patience: Duration, base: &Self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let open =
             || File::options().write(true).create(true).truncate(false).open(path.with_extension("lock"));
         let lock = atomic_file::make_folder(folder).and_then(|()| open()).ok();
-        let is_locked = |lock: &File| matches!(file_lock::lock_within(lock, PATIENCE), Ok(TryLock::Acquired));
+        let is_locked = |lock: &File| matches!(file_lock::lock_within(lock, patience), Ok(TryLock::Acquired));
         let _lock = lock.filter(is_locked).map(LockedFile);
         if !path.exists() {
             return self.save(path);
@@ -307,7 +311,7 @@ mod tests {
             for change in 0..12 {
                 let mut own = base.clone();
                 own.library.folded.insert(format!("{window}.{change}"), true);
-                own.save_changes(&base, path).expect("saved");
+                own.save_changes_within(Duration::from_mins(10), &base, path).expect("saved");
                 base = own;
             }
         };
