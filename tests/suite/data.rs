@@ -546,7 +546,7 @@ fn tables() {
     let notes = open(tree.path().join("one")).unwrap().notes;
     assert!(notes.iter().any(|note| note.starts_with("no split of its own")), "{notes:?}");
     for (text, says) in [
-        ("file,class\na,b\n", ["line 1", "the columns path and label"]),
+        ("file,class\na,b\n", ["line 1", "the columns path (or file_name) and label"]),
         ("path,label,split\na.png,b,later\n", ["line 2", "train, val or test"]),
         ("path,label\n,b\n", ["line 2", "a path"]),
         ("path,label\na.png\n", ["found record with 1 fields", "has 2 fields"]),

@@ -66,7 +66,7 @@ fn columns(file: &Path) -> Result<Columns, DataError> {
             let others = header.iter().enumerate().filter(is_other).map(|(_, name)| name.to_owned());
             Ok(Columns { path, label, split, others: others.collect() })
         }
-        _ => Err(DataError::line(file, 1, &first, "a header with the columns path and label")),
+        _ => Err(DataError::line(file, 1, &first, "a header with the columns path (or file_name) and label")),
     }
 }
 
