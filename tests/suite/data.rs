@@ -525,7 +525,7 @@ fn tables() {
     assert!(why(&tree.path().join("birds.tar.gz")).contains("(it is an archive: unpack it)"));
     for folder in ["disk", "arrow"] {
         let why = why(&tree.path().join(folder));
-        assert!(why.contains("with to_parquet, not save_to_disk)"), "{why}");
+        assert!(why.contains("such as train.parquet with to_parquet, not save_to_disk)"), "{why}");
     }
     // As the Hub has them.
     tree.write("hub/metadata.csv", "file_name,label\nd.png,cat\n").image("hub/d.png");

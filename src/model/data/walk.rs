@@ -71,6 +71,10 @@ pub(super) fn check_links(folder: &Path, may_count: impl Fn(&Path) -> bool) -> R
 /// Extensions of archives.
 const ARCHIVES: [&str; 6] = ["zip", "tar", "gz", "tgz", "zst", "7z"];
 
+/// What to do with a dataset as Hugging Face's `datasets` saves it, in whose `DatasetDict` only the splits have `to_parquet`.
+const NOT_PARQUET: &str =
+    "; in Python, write every split to a file such as train.parquet with to_parquet, not save_to_disk";
+
 /// What a path that was taken for a dataset holds, for an error.
 pub(super) fn contents(path: &Path) -> String {
     if path.is_file() {
@@ -83,7 +87,7 @@ pub(super) fn contents(path: &Path) -> String {
     let (images, others): (Vec<_>, Vec<_>) = files.iter().partition(|(path, _)| is_named_image(path));
     let others: Vec<String> = others.iter().map(|(path, _)| name(path)).collect();
     let is_arrow = others.iter().any(|name| name == "dataset_dict.json" || name.ends_with(".arrow"));
-    let arrow = if is_arrow { "; in Python, write it with to_parquet, not save_to_disk" } else { "" };
+    let arrow = if is_arrow { NOT_PARQUET } else { "" };
     let others =
         if others.is_empty() { String::new() } else { format!(", other files: {}", first_names(&others)) };
     format!("images directly in it: {}, folders: {}{others}{arrow}", images.len(), folders.len())
