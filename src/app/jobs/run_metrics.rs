@@ -189,17 +189,24 @@ pub fn read(run: &Run) -> Result<Option<RunMetrics>, RunError> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::model::explain::evaluation::stability::StabilitySummary;
 
-    #[test]
-    fn a_head_whose_name_leads_to_another_file_is_refused() {
+    /// What a frozen run has of its probes, and a copy of the run without that, which lies in the folder.
+    fn apart() -> (RunMetrics, Run, TempDir) {
         let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
         let folder = tempfile::tempdir().unwrap();
         std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
-        let mut metrics = read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
+        let metrics = read(&Run::open(&frozen).unwrap()).unwrap().unwrap();
+        (metrics, Run::open(folder.path()).unwrap(), folder)
+    }
+
+    #[test]
+    fn a_head_whose_name_leads_to_another_file_is_refused() {
+        let (mut metrics, run, _folder) = apart();
         metrics.probes[1].head = "../../other".to_owned();
-        let run = Run::open(folder.path()).unwrap();
         metrics.write(&run).unwrap();
         let refused = read(&run).unwrap_err().to_string();
         assert!(refused.contains("evaluation.json: `../../other` names no head"), "{refused}");
@@ -207,11 +214,7 @@ mod tests {
 
     #[test]
     fn probes_are_stored_in_the_order_of_the_run_whichever_was_evaluated_first() {
-        let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
-        let run = Run::open(folder.path()).unwrap();
-        let best = read(&Run::open(&frozen).unwrap()).unwrap().unwrap().probes;
+        let (RunMetrics { probes: best, .. }, run, _folder) = apart();
         let last = best.iter().map(|probe| ProbeMetrics { which: "last".to_owned(), ..probe.clone() });
         let probes: Vec<ProbeMetrics> = best.iter().cloned().chain(last).collect();
         for probe in probes.iter().rev() {
