@@ -159,10 +159,14 @@ pub fn find(id: &str) -> Option<&'static dyn Overview> {
 
 /// The name of a measure as it is displayed.
 pub fn label(measure: &str) -> String {
-    if measure == OWN { "True-class probability".to_owned() } else { words(measure) }
+    match measure {
+        CONFIDENCE => "Top-1 probability".to_owned(),
+        OWN => "True-class probability".to_owned(),
+        other => words(other),
+    }
 }
 
-/// The measure to show: `chosen`, or the confidence if the evaluation does not have it.
+/// The measure to show: `chosen`, or the probability of the predicted class if the evaluation does not have it.
 pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
     if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }
 }
