@@ -28,7 +28,7 @@ const MAX_LINES: usize = 6;
 /// The toasts on the screen.
 #[derive(Default)]
 pub struct Toasts {
-    /// By toast, when it was first drawn, in egui's time.
+    /// By toast, since when it is shown without the pointer on any, in egui's time.
     since: HashMap<u64, f64>,
 }
 
@@ -43,7 +43,7 @@ impl Toasts {
         let area = egui::Area::new(egui::Id::unique("notes"))
             .order(Order::Foreground)
             .anchor(Align2::RIGHT_BOTTOM, Vec2::new(-14.0, -44.0 - up));
-        area.show(ui.ctx(), |ui| {
+        let shown = area.show(ui.ctx(), |ui| {
             for toast in &state.toasts {
                 let since = *self.since.entry(toast.id).or_insert(now);
                 let stays = match toast.severity {
@@ -62,6 +62,10 @@ impl Toasts {
                 note(ui, toast, &theme, actions);
             }
         });
+        // None goes while the pointer is on them: one may be being read or copied, and those above it would move.
+        if ui.ctx().rect_contains_pointer(shown.response.layer_id, shown.response.rect) {
+            self.since.values_mut().for_each(|since| *since = now);
+        }
     }
 }
 
@@ -109,6 +113,23 @@ mod tests {
     use egui_kittest::kittest::Queryable as _;
 
     use super::*;
+
+    #[test]
+    fn a_note_stays_while_the_pointer_is_on_it() {
+        let mut state = State::default();
+        state.note(Severity::Info, "Compare shows 2 columns");
+        let goes = |is_pointed_at: bool| {
+            let (mut toasts, mut actions) = (Toasts::default(), Vec::new());
+            let mut harness = Harness::new_ui(|ui| toasts.ui(ui, &state, 0.0, &mut actions));
+            if is_pointed_at {
+                harness.hover_at(harness.get_by_label("Compare shows 2 columns").rect().center());
+            }
+            harness.run_steps((2.0 * INFO_SECS / 0.25) as usize);
+            drop(harness);
+            !actions.is_empty()
+        };
+        assert_eq!([false, true].map(goes), [true, false]);
+    }
 
     #[test]
     fn what_to_do_is_said_however_long_the_reason() {
