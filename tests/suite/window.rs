@@ -791,6 +791,7 @@ fn a_figure_is_exported_with_its_trace() {
     assert_eq!(std::fs::read_to_string(&again).unwrap(), svg);
     // The next figure goes to the same folder.
     window.until("the dialog is closed", |window| !window.has("Copy the command line"));
+    assert!(window.has("Open what was written"));
     window.click_at(window.place("Reading order").center(), egui::PointerButton::Secondary);
     window.click("Export…");
     let texts = crate::pictures::painted(window.harness.output());

@@ -185,6 +185,14 @@ impl State {
         self.toast(severity, text);
     }
 
+    /// Notes that a file or folder was written, which the note opens.
+    pub fn note_written(&mut self, path: PathBuf) {
+        self.note(Severity::Info, format!("Wrote {}", path.display()));
+        if let Some(toast) = self.toasts.last_mut() {
+            toast.file = Some(path);
+        }
+    }
+
     /// Shows a note alone; returns its id.
     pub(super) fn toast(&mut self, severity: Severity, text: String) -> u64 {
         if self.toasts.len() >= MAX_TOASTS {

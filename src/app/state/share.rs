@@ -268,10 +268,7 @@ impl State {
         match written {
             Ok(path) => {
                 self.jobs.shift_remove(&job);
-                self.note(Severity::Info, format!("Wrote {}", path.display()));
-                if let Some(toast) = self.toasts.last_mut() {
-                    toast.file = Some(path);
-                }
+                self.note_written(path);
             }
             Err(error) => {
                 let remedy = error.remedy.as_deref().map_or(String::new(), |remedy| format!("\n{remedy}"));

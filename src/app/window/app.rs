@@ -142,6 +142,7 @@ impl App {
         match order {
             WindowOrder::Command(command) => self.dispatch(command),
             WindowOrder::Note(severity, text) => self.state.note(severity, text),
+            WindowOrder::Wrote(path) => self.state.note_written(path),
             // This window's own session is open already, and its file may lack the last seconds.
             WindowOrder::Restore(path, _) if self.session.as_ref().is_some_and(|own| own.is_own(&path)) => {}
             WindowOrder::Restore(path, mut workspace) => {

@@ -135,8 +135,7 @@ impl MainWindow {
                         if own.is_some() {
                             self.dialogs.export = None;
                         }
-                        let text = format!("Wrote {}", path.display());
-                        self.note(Severity::Info, text);
+                        self.orders.push(WindowOrder::Wrote(path.clone()));
                         self.dialogs.exported = Some(next_to(path, self.dialogs.exported.take()));
                     }
                     (Err(why), Some(export)) => (export.error, export.writing) = (Some(why), None),

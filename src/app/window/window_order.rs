@@ -15,6 +15,8 @@ pub enum WindowOrder {
     Command(Command),
     /// Add a note to log and toasts.
     Note(Severity, String),
+    /// Note that a figure was written to this file, which the note opens.
+    Wrote(PathBuf),
     /// Restore everything from the workspace in this file.
     Restore(PathBuf, Box<Workspace>),
     /// The workspace was saved in this file.
