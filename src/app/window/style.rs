@@ -84,11 +84,7 @@ pub fn pinned(theme: &Theme) -> Color {
 
 /// Colour of a prediction that is right or wrong, or where that is not known.
 pub fn outcome(theme: &Theme, right: Option<bool>) -> Color {
-    match right {
-        Some(true) => fine(theme),
-        Some(false) => failed(theme),
-        None => theme.muted,
-    }
+    right.map_or(theme.muted, |right| theme.legible(theme.outcome(right)))
 }
 
 /// Colour of an image's star.

@@ -161,6 +161,11 @@ impl Theme {
         self.series[2]
     }
 
+    /// Colour of predictions that are right, or of those that are wrong.
+    pub fn outcome(&self, right: bool) -> Color {
+        self.series[if right { 2 } else { 1 }]
+    }
+
     /// A colour of data as words and small marks have it: on a light ground a darker one, which can be read.
     pub fn legible(&self, color: Color) -> Color {
         if self.dark { color } else { color.mix(self.ink, 0.3) }

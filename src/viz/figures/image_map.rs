@@ -95,7 +95,8 @@ impl ImageMapPlot {
         let evaluation = &self.evaluation;
         let images = 0..evaluation.len();
         if self.color == ColorBy::Outcome {
-            let key = [(0, "Right"), (1, "Wrong")].map(|(at, name)| (theme.series(at), name.to_owned()));
+            let key = [(true, "Right"), (false, "Wrong")];
+            let key = key.map(|(right, name)| (theme.outcome(right), name.to_owned()));
             return (
                 images.map(|image| usize::from(evaluation.right(image) != Some(true))).collect(),
                 key.into(),

@@ -65,7 +65,7 @@ impl Overview for Scatter {
         let none = || Empty("No image has both measures".to_owned());
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
-        let (right, wrong) = (theme.series(0), theme.series(1));
+        let [right, wrong] = [true, false].map(|right| theme.outcome(right));
         let has_two_probes = plot.is_of_two();
         let words =
             if has_two_probes { ["Probe on x: right", "Probe on x: wrong"] } else { ["Right", "Wrong"] };
