@@ -3,50 +3,22 @@
 use super::scene::Stroke;
 use super::{Theme, extent, pt};
 
-/// Dash pattern of a series. There are eight, and seven colours: 56 series look different, and eight do without colour.
-#[expect(missing_docs, reason = "in the order of series, called what they look like")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dash {
-    Solid,
-    Loose,
-    Dense,
-    Dots,
-    Long,
-    FarDots,
-    Wide,
-    Sparse,
-}
-
-impl Dash {
-    /// The dash pattern of series `i`.
-    pub fn new(i: usize) -> Self {
-        let all = [
-            Self::Solid,
-            Self::Loose,
-            Self::Dense,
-            Self::Dots,
-            Self::Long,
-            Self::FarDots,
-            Self::Wide,
-            Self::Sparse,
-        ];
-        all[i % all.len()]
-    }
-}
+/// Length of the dashes of series and of the gaps between them, in points. There are eight, and seven colours: 56 series look
+/// different, and eight do without colour.
+pub const DASHES: [Option<[f32; 2]>; 8] = [
+    None,
+    Some([4.0, 2.0]),
+    Some([1.5, 1.5]),
+    Some([0.8, 2.4]),
+    Some([9.0, 2.0]),
+    Some([1.0, 5.0]),
+    Some([6.5, 4.0]),
+    Some([2.5, 4.0]),
+];
 
 /// The stroke of series `i`: neighbours differ in colour and in their dashes.
 pub fn stroke(theme: &Theme, i: usize) -> Stroke {
-    let line = Stroke::new(pt::LINE * 1.2, theme.series(i));
-    match Dash::new(i) {
-        Dash::Solid => line,
-        Dash::Loose => line.dashed(4.0, 2.0),
-        Dash::Dense => line.dashed(1.5, 1.5),
-        Dash::Dots => line.dashed(0.8, 2.4),
-        Dash::Long => line.dashed(9.0, 2.0),
-        Dash::FarDots => line.dashed(1.0, 5.0),
-        Dash::Wide => line.dashed(6.5, 4.0),
-        Dash::Sparse => line.dashed(2.5, 4.0),
-    }
+    Stroke { dash: DASHES[i % DASHES.len()], ..Stroke::new(pt::LINE * 1.2, theme.series(i)) }
 }
 
 /// The edges of a band of half width `spread` around `mean`, the lower edge first; `None` if no spread is above zero. For a

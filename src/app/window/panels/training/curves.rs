@@ -18,7 +18,7 @@ use crate::app::state::State;
 use crate::app::window::panels::plot_view::PlotView;
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::{choice_frame, fitted_choice, keep_together, lasting_menu_button};
-use crate::viz::draw::series::{Dash, band};
+use crate::viz::draw::series::{DASHES, band};
 use crate::viz::draw::{Scale, Theme, number};
 use crate::viz::figures::curves::{ACCURACY, LOSS, NO_STEP, Part, TrainingPlot};
 use crate::viz::figures::rates::{RateGrid, RatesPlot};
@@ -288,18 +288,19 @@ impl Curves {
     }
 }
 
-/// The dash of a head's line, for egui_plot.
+/// The style of a head's line for egui_plot, which looks like the one of [`DASHES`].
 pub fn line_style(head: usize) -> LineStyle {
-    match Dash::new(head) {
-        Dash::Solid => LineStyle::Solid,
-        Dash::Loose => LineStyle::dashed_loose(),
-        Dash::Dense => LineStyle::dashed_dense(),
-        Dash::Dots => LineStyle::dotted_dense(),
-        Dash::Long => LineStyle::Dashed { length: 20.0 },
-        Dash::FarDots => LineStyle::dotted_loose(),
-        Dash::Wide => LineStyle::Dashed { length: 14.0 },
-        Dash::Sparse => LineStyle::Dotted { spacing: 16.0 },
-    }
+    let all: [LineStyle; DASHES.len()] = [
+        LineStyle::Solid,
+        LineStyle::dashed_loose(),
+        LineStyle::dashed_dense(),
+        LineStyle::dotted_dense(),
+        LineStyle::Dashed { length: 20.0 },
+        LineStyle::dotted_loose(),
+        LineStyle::Dashed { length: 14.0 },
+        LineStyle::Dotted { spacing: 16.0 },
+    ];
+    all[head % all.len()]
 }
 
 fn faint(color: Color32) -> Color32 {
