@@ -13,7 +13,7 @@ use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::null_model::NullBands;
 use ssmprobe::model::explain::order_test::{Exchanges, order_test};
-use ssmprobe::model::explain::{Question, explain_by_hand};
+use ssmprobe::model::explain::{Question, explain};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::probe::head::{Config, Dims, Sharing, find};
@@ -83,7 +83,7 @@ fn edits(c: &mut Criterion) {
             top: 24,
         };
         let change = Intervention::Order(raster.clone());
-        let read = explain_by_hand(&probe, change, &tokens, Picture::default(), question).expect("a trace");
+        let read = explain(&probe, change, &tokens, Picture::default(), question).expect("a trace");
         let (trace, reading) = (read.0, read.1.expect("a kernel by position"));
         let mut step = 0;
         let mut edit = || {

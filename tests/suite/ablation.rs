@@ -78,7 +78,7 @@ fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Result<Trace, 
         tokens_changed: Vec::new(),
         top: CLASSES,
     };
-    explain::explain(probe, change, tokens, seen, question)
+    explain::explain(probe, change, tokens, seen, question).map(|(trace, _)| trace)
 }
 
 fn ablated_logits(probe: &Probe, tokens: &Tokens) -> Vec<(Ablation, Vec<f64>)> {

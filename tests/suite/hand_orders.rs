@@ -9,7 +9,7 @@ use ssmprobe::app::state::{ColumnState, RevealTarget};
 use ssmprobe::model::explain::by_hand::HandOrderReader;
 use ssmprobe::model::explain::intervention::permutation;
 use ssmprobe::model::explain::null_model::NullBands;
-use ssmprobe::model::explain::{Question, explain, explain_by_hand};
+use ssmprobe::model::explain::{Question, explain};
 use ssmprobe::model::hand_order::HandOrder;
 use ssmprobe::model::io::array::Array;
 use ssmprobe::model::order_file;
@@ -71,7 +71,7 @@ fn by_hand(
     class: Option<usize>,
 ) -> (Trace, HandOrderReader) {
     let change = Intervention::Order(raster());
-    let read = explain_by_hand(probe, change, tokens, Picture::default(), question(class, nulls));
+    let read = explain(probe, change, tokens, Picture::default(), question(class, nulls));
     let (trace, reading) = read.expect("a trace");
     (trace, reading.expect("a kernel by position"))
 }
@@ -138,7 +138,8 @@ fn a_trace_in_another_order_is_that_of_reading_again() {
                     order = edited(&order, &mut rng);
                     let change = Intervention::Order(order.clone());
                     let asked = question(class, &nulls);
-                    let again = explain(&probe, change, &tokens, Picture::default(), asked).expect("a trace");
+                    let again = explain(&probe, change, &tokens, Picture::default(), asked);
+                    let (again, _) = again.expect("a trace");
                     let Some(found) = reading.trace(&trace, &order) else {
                         assert!(class.is_none() && again.evidence.class != trace.evidence.class, "{head}");
                         continue;
@@ -162,7 +163,7 @@ fn tests_of_the_class_that_is_predicted_are_marked() {
                 let (probe, asked) = (probe(head, Sharing::Shared), question(class, &nulls));
                 let trace = explain(&probe, change, &image(7), Picture::default(), asked);
                 assert_eq!(
-                    contrasts_of(&trace.expect("a trace")).map(|contrast| contrast.descriptive),
+                    contrasts_of(&trace.expect("a trace").0).map(|contrast| contrast.descriptive),
                     [class.is_none(); 2],
                     "{head}"
                 );
@@ -206,13 +207,7 @@ fn an_order_says_how_it_was_read_and_fits_images_of_its_length_alone() {
     // A head that reads no order is refused; one without a kernel by position has no reader.
     let read = |head: &str| {
         let probe = self::probe(head, Sharing::Shared);
-        explain_by_hand(
-            &probe,
-            Intervention::Order(raster()),
-            &tokens,
-            Picture::default(),
-            question(None, &nulls),
-        )
+        explain(&probe, Intervention::Order(raster()), &tokens, Picture::default(), question(None, &nulls))
     };
     let refused = read("gap").expect_err("it reads no order").to_string();
     assert!(refused.contains("gap has no reading order"), "{refused}");
@@ -228,7 +223,8 @@ fn tokens_that_are_dropped_are_as_if_they_had_never_been_read() {
     for sharing in [Sharing::Shared, Sharing::Channel] {
         let read = |head: &str, change: Intervention, tokens: &Tokens| {
             let asked = question(Some(1), &nulls);
-            explain(&probe(head, sharing), change, tokens, Picture::default(), asked)
+            let read = explain(&probe(head, sharing), change, tokens, Picture::default(), asked);
+            read.map(|(trace, _)| trace)
         };
         let logits = |trace: &Trace| trace.logits.iter().map(|&x| f64::from(x)).collect::<Vec<_>>();
         for left in [2, 5, N] {
@@ -267,7 +263,7 @@ fn a_hardened_plan_reads_every_token_whole() {
             let probe = probe(head, sharing);
             let read = |change: Intervention| {
                 let asked = question(Some(1), &nulls);
-                explain(&probe, change, &tokens, Picture::default(), asked).expect("a trace")
+                explain(&probe, change, &tokens, Picture::default(), asked).expect("a trace").0
             };
             let hard = read(Intervention::Hardened);
             let Routing::Plan(plan) = &hard.routing else { panic!("{head}: no plan") };
@@ -408,8 +404,7 @@ fn explain_results(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<Explai
         ClassChoice::Named(name) => Some(name.parse().expect("a number")),
     };
     let answer = |asked: &ExplainItem| {
-        let read =
-            explain_by_hand(probe, asked.change.clone(), tokens, Picture::default(), question(class, &nulls));
+        let read = explain(probe, asked.change.clone(), tokens, Picture::default(), question(class, &nulls));
         let (result, by_hand) = match read {
             Ok((trace, by_hand)) => (Ok(Arc::new(trace)), by_hand.map(Arc::new)),
             Err(error) => (Err(UserError::new(error.to_string())), None),

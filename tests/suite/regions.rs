@@ -105,8 +105,8 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             tokens_changed: Vec::new(),
             top: 1,
         };
-        let mut trace =
-            explain(probe, Intervention::None, tokens, Picture::default(), question).expect("explained");
+        let explained = explain(probe, Intervention::None, tokens, Picture::default(), question);
+        let (mut trace, _) = explained.expect("explained");
         trace.regions = Some(known.clone());
         let class = trace.evidence.class;
         let (weight, evidence) = values(&read, class);

@@ -18,7 +18,7 @@ use crate::model::explain::attribution::attribute;
 use crate::model::explain::by_hand::HandOrderReader;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{self, NullBands};
-use crate::model::explain::{Question, explain_by_hand, prepare_nulls};
+use crate::model::explain::{self, Question, prepare_nulls};
 use crate::model::probe::{Probe, ProbeError};
 use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
@@ -280,7 +280,7 @@ fn explain(
     };
     let (change, tokens) = (&asked.change, &known.tokens);
     let (mut trace, by_hand) =
-        explain_by_hand(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
+        explain::explain(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
             .map_err(UserError::from_error)?;
     let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
     attribute(&mut trace, &loaded.probe, tokens, asked.draw, methods, rollout);

@@ -77,20 +77,9 @@ pub enum ExplainError {
     TooLarge(&'static str),
 }
 
-/// Explains how `probe` reads `tokens` under an intervention; `seen` is the picture that the backbone saw.
+/// Explains how `probe` reads `tokens` under an intervention; `seen` is the picture that the backbone saw. For an order made by hand,
+/// if order tests are wanted and the head has one, also returns what explains any other order of this image without reading it again.
 pub fn explain(
-    probe: &Probe,
-    change: Intervention,
-    tokens: &Tokens,
-    seen: Picture,
-    question: Question<'_>,
-) -> Result<Trace, ExplainError> {
-    explain_by_hand(probe, change, tokens, seen, question).map(|(trace, _)| trace)
-}
-
-/// [`explain`]. For an order made by hand, if order tests are wanted and the head has one, also returns what explains
-/// any other order of this image without reading it again.
-pub fn explain_by_hand(
     probe: &Probe,
     change: Intervention,
     tokens: &Tokens,

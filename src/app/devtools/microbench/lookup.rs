@@ -89,7 +89,7 @@ fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> 
             tokens_changed: Vec::new(),
             top: 5,
         };
-        Ok(explain(probe, Intervention::None, tokens, seen.clone(), question)?)
+        Ok(explain(probe, Intervention::None, tokens, seen.clone(), question)?.0)
     });
     traces.collect()
 }

@@ -324,7 +324,7 @@ impl Explainer<'_> {
             top: TOP,
         };
         let mut trace = match explain(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
-            Ok(trace) => trace,
+            Ok((trace, _)) => trace,
             Err(error) => return skip(said(error.into())),
         };
         trace.regions.clone_from(regions);
