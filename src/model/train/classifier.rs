@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 
-use crate::model::grid::Grid;
-use crate::model::io::array::{Array, Arrays};
+use crate::model::io::array::Arrays;
 use crate::model::ops::pooling::Pooling;
-use crate::model::probe::head::{self, Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
+use crate::model::probe::head::{Batch, Config, ConfigError, Dims, Head, HeadSpec, linear};
 use crate::model::probe::params::{Init, Params, Spec};
-use crate::model::probe::{BackboneMeta, Classifier, Meta, Probe, ProbeError, specs};
+use crate::model::probe::{BackboneMeta, Classifier, Meta, Probe, specs};
 
 /// Why a model cannot be built.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
@@ -71,23 +70,6 @@ impl Model {
             Tensor::from_data(&start.data[..], &value.device())
         });
         self.with_params(params)
-    }
-
-    /// The model of a probe, for images with this grid of patches.
-    pub fn from_probe(probe: &Probe, grid: Grid, device: &Device) -> Result<Self, ProbeError> {
-        let width = probe.meta.backbone.hidden_size;
-        probe.fits(width, grid.len(), true)?;
-        let kind = head::find(&probe.meta.head).expect("a probe names a head");
-        let head: Arc<dyn Head> =
-            kind.build(&probe.meta.config).expect("a probe's settings are checked").into();
-        let dims = Dims { width, grid, classes: probe.classes() };
-        let mut arrays = probe.arrays.clone();
-        let shape = [dims.classes, head.features_len(width)];
-        let Classifier { weight, bias } = probe.classifier.clone();
-        arrays.insert("classifier.weight".to_owned(), Array::new(shape, weight));
-        arrays.insert("classifier.bias".to_owned(), Array::new([dims.classes], bias));
-        let params = Params::from_arrays(specs(&*head, &dims), &arrays, device);
-        Ok(Self { kind, head, config: probe.meta.config.clone(), params })
     }
 
     /// The model as a probe, with its current parameters.

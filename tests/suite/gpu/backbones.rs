@@ -12,12 +12,11 @@ use ssmprobe::model::data::image::Photo;
 use ssmprobe::model::data::scenes::{self, FIRST_VAL};
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::tokens::Tokens;
-use ssmprobe::model::train::classifier::Model;
 
 use super::{Parity, all};
 use crate::backbones::{CASES, difference, fixtures, flat, image};
 use crate::gpus::gpus;
-use crate::heads::{batch, values};
+use crate::heads::{batch, model_of, values};
 use crate::skip;
 
 /// Largest difference of float32 tokens to the processor's, as a share of the largest value.
@@ -111,7 +110,7 @@ fn halves_give_the_same_tokens_to_two_digits_and_the_same_predictions() {
                 let mut ties = 0;
                 for head in &backbone.heads {
                     let probe = Probe::load(backbone.probe(&demo, &head.id)).unwrap();
-                    let model = Model::from_probe(&probe, exact[0].grid, &Device::flex()).unwrap();
+                    let model = model_of(&probe, exact[0].grid, &Device::flex());
                     let logits = |tokens: &[Tokens]| -> Vec<f64> {
                         let batches = tokens.chunks(50).map(|images| batch(images, &Device::flex()));
                         batches.flat_map(|batch| values(model.logits(&batch))).collect()

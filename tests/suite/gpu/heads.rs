@@ -5,12 +5,11 @@ use ssmprobe::model::grid::Grid;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::HEADS;
 use ssmprobe::model::probe::params::Constraint;
-use ssmprobe::model::train::classifier::Model;
 
 use super::{Parity, all};
 use crate::close::distance;
 use crate::gpus::gpus;
-use crate::heads::{batch, files, images, largest, loss, min_gradient_scale, stem, values};
+use crate::heads::{batch, files, images, largest, loss, min_gradient_scale, model_of, stem, values};
 
 /// Heads whose own kernels take a software adapter minutes to compile and autotune; the others share theirs.
 const COSTLY: [&str; 9] = [
@@ -36,7 +35,7 @@ fn heads_give_the_processors_logits_and_gradients() {
             for path in files(kind.id) {
                 let probe = Probe::load(&path).expect("a probe");
                 let run = |device: &Device| {
-                    let model = Model::from_probe(&probe, images[0].grid, device).expect("a probe that fits");
+                    let model = model_of(&probe, images[0].grid, device);
                     let model = model.clone().with_params(model.params().tracked());
                     let logits = model.logits(&batch(&images, device));
                     let gradients = loss(logits.clone()).backward();
