@@ -115,19 +115,6 @@ pub(super) fn give_back(task: &Task, batch: Batch) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_epoch_of_every_seed_has_an_order_of_its_own_that_comes_again() {
-        let orders = || [(0, 0), (0, 1), (1, 0)].map(|(seed, epoch)| epoch_order(100, seed, epoch));
-        let [first, second, other] = orders();
-        assert!(first != second && first != other && second != other);
-        assert_eq!([first, second, other], orders());
-    }
-}
-
-#[cfg(test)]
 mod gpu_tests {
     use std::ops::ControlFlow;
 
