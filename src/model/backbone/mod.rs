@@ -108,7 +108,13 @@ impl Backbone {
 
     /// [`open`](Self::open), with matrix products in another precision; an error if the device does not support it.
     pub fn open_in(dir: &Path, device: &Device, arithmetic: Arithmetic) -> Result<Self, BackboneError> {
-        let (config, weights, prefix) = Self::checked(dir, device, arithmetic)?;
+        arithmetic.check(device)?;
+        let config = Config::open(dir)?;
+        let mut weights = Weights::open(dir)?;
+        let prefix = keys::prefix(&config, |name| weights.contains(name));
+        // transformers 5 saves `ViTMSNForImageClassification` without the prefix of its layers alone.
+        weights.add_prefix(prefix, &format!("{}.", config.family.names.layers));
+        weights.check(&keys::expected(&config, prefix), &|name| keys::ignored(&config, prefix, name))?;
         let reader = Reader { weights: &weights, prefix, device, arithmetic };
         Ok(Self {
             id: id(dir),
@@ -119,27 +125,6 @@ impl Backbone {
             order: MaeOrder::default(),
             joined: 1,
         })
-    }
-
-    /// The configuration in the folder `dir`; refuses what [`open_in`](Self::open_in) refuses, except for the values of weights.
-    pub fn check(dir: &Path, device: &Device, arithmetic: Arithmetic) -> Result<Config, BackboneError> {
-        Ok(Self::checked(dir, device, arithmetic)?.0)
-    }
-
-    /// Configuration, weights and the prefix of their names, which fit each other; the values are not read.
-    fn checked(
-        dir: &Path,
-        device: &Device,
-        arithmetic: Arithmetic,
-    ) -> Result<(Config, Weights, &'static str), BackboneError> {
-        arithmetic.check(device)?;
-        let config = Config::open(dir)?;
-        let mut weights = Weights::open(dir)?;
-        let prefix = keys::prefix(&config, |name| weights.contains(name));
-        // transformers 5 saves `ViTMSNForImageClassification` without the prefix of its layers alone.
-        weights.add_prefix(prefix, &format!("{}.", config.family.names.layers));
-        weights.check(&keys::expected(&config, prefix), &|name| keys::ignored(&config, prefix, name))?;
-        Ok((config, weights, prefix))
     }
 
     /// Sets the order in which ViT-MAE's patch tokens are returned; other families always keep raster order.

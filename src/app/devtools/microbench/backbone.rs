@@ -50,7 +50,7 @@ fn check(setup: &Setup) -> anyhow::Result<()> {
         Some(folder) if !folder.is_dir() => {
             bail!(Usage(format!("--backbone {}: no such folder; check the path", folder.display())));
         }
-        Some(folder) => _ = Backbone::check(folder, setup.device, arithmetic)?.grid_of(SIDE, SIDE)?,
+        Some(folder) => _ = Backbone::open_in(folder, setup.device, arithmetic)?.grid(SIDE, SIDE)?,
         None => arithmetic.check(setup.device)?,
     }
     check_memory(4 * (photos * 3 * SIDE * SIDE) as u64, "--photos")
