@@ -220,20 +220,6 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_that_of_its_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("mine.csv");
-        std::fs::write(&path, "order\n1\n0\n").unwrap();
-        let change: Intervention = format!("order={}", path.display()).parse().unwrap();
-        assert_eq!((change.to_string(), change.id()), ("order of mine.csv".into(), "order-mine".into()));
-        let kept = serde_json::to_string(&change).unwrap();
-        assert_eq!(serde_json::from_str::<Intervention>(&kept).unwrap(), change);
-        std::fs::write(&path, "1\n1\n").unwrap();
-        let error = format!("order={}", path.display()).parse::<Intervention>().unwrap_err();
-        assert!(error.contains("mine.csv: is not an order: token 1 is read twice"), "{error}");
-    }
-
-    #[test]
     fn every_change_is_said_and_named() {
         let reading = Reading {
             change: Intervention::Random(3),
