@@ -42,7 +42,7 @@ fn plans_on_the_host(c: &mut Criterion) {
         let router = (kind.build)(&Config::default()).expect("default settings are valid");
         group.bench_function(kind.id, |b| b.iter(|| router.plan(black_box(&scores))));
     }
-    let cold = Sinkhorn { temperature: 0.001, iterations: 20 };
+    let cold = Sinkhorn { temperature: 0.001, ..Sinkhorn::default() };
     group.bench_function("sinkhorn in the log domain", |b| b.iter(|| cold.plan(black_box(&scores))));
     let gain = values(TOKENS);
     group.bench_function("sinkhorn, token weights only", |b| {

@@ -85,7 +85,7 @@ proptest! {
 fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
     // The paper reports coverage 0.571, entropy 0.868 and p95 0.047 of a trained scorer; random
     // scores through the same router give about 0.61, 0.88 and 0.051.
-    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(14, 14));
+    let (router, grid) = (Sinkhorn::default(), Grid::new(14, 14));
     let bands = NullBands::new(64, 1);
     let band = bands.band(&router, &Intervention::None, grid);
     for (name, known, within) in
@@ -107,7 +107,7 @@ fn chance_gives_what_the_paper_publishes_for_sinkhorn() {
 
 #[test]
 fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
-    let warm = Sinkhorn { temperature: 0.1, iterations: 20 };
+    let warm = Sinkhorn::default();
     let bands = NullBands::new(64, 1);
     let (path, largest) = (place("path_length"), place("row_max_p95"));
     // Under random scores all orders are equally likely, so the mean step is the mean distance of two patches.
@@ -142,7 +142,7 @@ fn what_chance_gives_is_remembered_by_the_routers_settings_and_the_grid() {
 /// A hardened plan covers every rank whatever the scores, so its null is that of hardened plans.
 #[test]
 fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
-    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(6, 6));
+    let (router, grid) = (Sinkhorn::default(), Grid::new(6, 6));
     let patches = (0..36 * 3).map(|i| ((i * i) % 17) as f32).collect();
     let tokens = Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches };
     let bands = NullBands::new(16, 1);
@@ -163,7 +163,7 @@ fn a_plan_that_is_changed_has_a_null_that_is_changed_alike() {
 
 #[test]
 fn an_untrained_scorer_reads_the_tokens() {
-    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(4, 5));
+    let (router, grid) = (Sinkhorn::default(), Grid::new(4, 5));
     let patches = |salt: usize| (0..20 * 3).map(|i| ((i * i + salt * i) % 17) as f32).collect();
     let tokens = |salt| Tokens { grid, width: 3, cls: None, registers: Vec::new(), patches: patches(salt) };
     let untrained = |tokens: &Tokens, scorers: usize, seed: u64| {
@@ -199,7 +199,7 @@ fn an_untrained_scorer_reads_the_tokens() {
 fn smooth_scores_lie_beyond_random_ones_and_within_those_of_untrained_scorers() {
     // Two channels that vary linearly over the grid: any scorer orders the patches along some line, which random
     // scores never do, so only untrained scorers tell a learnt order from one that the tokens imply.
-    let (router, grid) = (Sinkhorn { temperature: 0.1, iterations: 20 }, Grid::new(8, 8));
+    let (router, grid) = (Sinkhorn::default(), Grid::new(8, 8));
     let patches = (0..64).flat_map(|i| [(i / 8) as f32, (i % 8) as f32]).collect();
     let tokens = Tokens { grid, width: 2, cls: None, registers: Vec::new(), patches };
     let bands = NullBands::new(64, 0);

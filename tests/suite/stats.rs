@@ -165,7 +165,7 @@ struct RecordingSinkhorn {
 
 impl RecordingSinkhorn {
     fn new() -> Self {
-        Self { router: Sinkhorn { temperature: 0.1, iterations: 20 }, scores: Mutex::default() }
+        Self { router: Sinkhorn::default(), scores: Mutex::default() }
     }
 
     /// Every diagnostic of all recorded scores, sorted: `[measure][draw]`.

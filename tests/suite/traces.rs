@@ -215,8 +215,7 @@ fn diagnostics(plan: &[f64]) -> IndexMap<String, Diagnostic> {
 /// The learned order of the paper.
 pub fn sinkhorn_trace() -> Trace {
     let scores = scores(1);
-    let mut trace =
-        planned("sinkhorn", &Sinkhorn { temperature: 0.1, iterations: 20 }.plan(&scores), &scores);
+    let mut trace = planned("sinkhorn", &Sinkhorn::default().plan(&scores), &scores);
     let cover: Vec<f64> = (0..trace.grid.len()).map(|i| f64::from(u8::from(i % 5 < 2))).collect();
     let list = vec![Region { number: 0, name: "object".into(), cover: cover.clone() }];
     trace.regions = Some(Regions { list, object: cover, ..Regions::default() });

@@ -1,7 +1,6 @@
 //! The fused Sinkhorn kernels of GPUs against the processor's operation in float64. A software Vulkan runs them too.
 
 use burn::tensor::{Device, Tensor};
-use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::sinkhorn::Sinkhorn;
 use ssmprobe::model::probe::router::{Router, standardise};
 
@@ -95,7 +94,7 @@ fn token_weights_and_their_gradient_equal_the_processors() {
             (1000, 0.1, 20), // more than a software Vulkan runs: plain tensor operations instead
         ];
         for &(n, temperature, iterations) in few.iter().chain(many) {
-            let sinkhorn = Sinkhorn { temperature, iterations };
+            let sinkhorn = Sinkhorn { temperature, iterations, noisy: false };
             let scores = scores(n, 2);
             let case = format!("Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             let make = |device: &_| weights_and_gradients(&sinkhorn, &scores, n, None, device);
@@ -109,7 +108,7 @@ fn plans_and_their_gradient_equal_the_processors() {
     let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         for (n, temperature) in [(2, 0.1), (49, 0.01), (196, 0.1)] {
-            let sinkhorn = Sinkhorn { temperature, iterations: 20 };
+            let sinkhorn = Sinkhorn { temperature, ..Sinkhorn::default() };
             let scores = scores(n, 2);
             let case = format!("Sinkhorn of N {n}, tau {temperature}");
             let make = |device: &_| plans_and_gradient(&sinkhorn, &scores, n, None, device);
@@ -125,7 +124,7 @@ fn noise_on_every_entry_is_the_processors_and_so_is_what_it_comes_to() {
         let few = [(2, 0.1, 20), (30, 1.0, 20), (49, 0.01, 20), (130, 0.1, 7), (257, 0.1, 1)];
         let many = [(196, 0.1, 20), (196, 0.01, 20), (576, 0.03, 20)];
         for &(n, temperature, iterations) in few.iter().chain(if all() { &many[..] } else { &[] }) {
-            let router = GumbelSinkhorn { sinkhorn: Sinkhorn { temperature, iterations } };
+            let router = Sinkhorn { temperature, iterations, noisy: true };
             let (scores, seeds) = (scores(n, 3), Some(&[7, 1 << 40, 3][..]));
             let case = format!("Gumbel-Sinkhorn of N {n}, tau {temperature}, {iterations} iterations");
             let make = |device: &_| plans_and_gradient(&router, &scores, n, seeds, device);

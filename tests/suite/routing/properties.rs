@@ -3,7 +3,6 @@
 use burn::tensor::Device;
 use ssmprobe::model::ops::matmul::PreciseMatmul as _;
 use ssmprobe::model::probe::head::Config;
-use ssmprobe::model::probe::router::gumbel::GumbelSinkhorn;
 use ssmprobe::model::probe::router::hard_sort::HardSort;
 use ssmprobe::model::probe::router::sinkhorn::{Sinkhorn, noise::Noise};
 use ssmprobe::model::probe::router::softsort::SoftSort;
@@ -43,7 +42,7 @@ fn a_single_token_is_read_whole() {
 fn the_two_sinkhorn_paths_agree_at_any_temperature_and_score() {
     let device = training_device();
     for (temperature, far) in [(0.1, 3.0), (0.003, 14.0), (0.1, 200.0), (0.05, 14.0), (10.0, -1e4)] {
-        let sinkhorn = Sinkhorn { temperature, iterations: 20 };
+        let sinkhorn = Sinkhorn { temperature, ..Sinkhorn::default() };
         let mut scores = normal(40, 7);
         scores[11] = far;
         let gain = vector(&normal(40, 8), &device);
@@ -141,7 +140,7 @@ fn softsort_of_distances_keeps_every_rank_and_of_squares_collapses_to_the_edges(
 fn gumbel_noise_is_seeded_and_only_for_training() {
     let device = training_device();
     let scores = matrix(&normal(60, 3), 30, &device).require_grad();
-    let router = GumbelSinkhorn { sinkhorn: Sinkhorn::default() };
+    let router = Sinkhorn { noisy: true, ..Sinkhorn::default() };
     let plain = host(Sinkhorn::default().plans(scores.clone(), None));
     assert_eq!(host(router.plans(scores.clone(), None)), plain);
     let drawn = router.plans(scores.clone(), Some(&[1, 2]));
@@ -158,7 +157,7 @@ fn gumbel_noise_is_seeded_and_only_for_training() {
     let cotangent = matrix(&normal(1800, 5), 30, &device).reshape([2, 30, 30]);
     let moved = gradient(&scores, &(drawn.clone() * cotangent.clone()).sum().backward());
     let noise = Noise { image_seeds: vec![1, 2] }.tensor(&scores);
-    let plainly = router.sinkhorn.plans_plain(scores.clone(), Some(noise));
+    let plainly = router.plans_plain(scores.clone(), Some(noise));
     assert!(apart(&host(drawn), &host(plainly.clone())) < PLAN);
     let by_plain = gradient(&scores, &(plainly * cotangent).sum().backward());
     assert!(apart_of_largest(&moved, &by_plain) < GRADIENT);

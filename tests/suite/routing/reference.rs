@@ -135,7 +135,8 @@ pub(super) fn router_of(case: &Value) -> Box<dyn Router> {
 
 pub(super) fn sinkhorn_of(case: &Value) -> Sinkhorn {
     let config = &case["config"];
-    Sinkhorn { temperature: config["tau"].as_f64().unwrap(), iterations: count(config, "iterations") }
+    let iterations = count(config, "iterations");
+    Sinkhorn { temperature: config["tau"].as_f64().unwrap(), iterations, noisy: false }
 }
 
 pub(super) fn text<'a>(case: &'a Value, key: &str) -> &'a str {

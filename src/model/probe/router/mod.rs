@@ -6,7 +6,6 @@
 pub mod channelwise;
 mod channelwise_parts;
 mod columns;
-pub mod gumbel;
 pub mod hard_sort;
 pub mod learned_weights;
 pub mod neuralsort;
@@ -122,7 +121,7 @@ pub struct RouterSpec {
 
 /// Every learned router.
 pub const ROUTERS: &[RouterSpec] =
-    &[sinkhorn::SPEC, gumbel::SPEC, softsort::SPEC, neuralsort::SPEC, hard_sort::SPEC];
+    &[sinkhorn::SPEC, sinkhorn::noise::SPEC, softsort::SPEC, neuralsort::SPEC, hard_sort::SPEC];
 
 /// The learned router with this id.
 pub fn find(id: &str) -> Option<&'static RouterSpec> {

@@ -6,7 +6,7 @@
 //!
 //! On the host, `transport` sums in float32 for training where every scaling fits (`linear`), else in float64. On tensors it is
 //! one operation with its own gradient (`operation`): on the CPU in float64 (`cpu`), on GPUs by kernels (`gpu`). The plain
-//! tensor form below is the tested reference, and used where a GPU's kernels do not apply. `noise` may be added to `L`.
+//! tensor form below is the tested reference, and used where a GPU's kernels do not apply. Gumbel-Sinkhorn adds `noise` to `L`.
 
 mod cpu;
 mod gpu;
@@ -51,11 +51,13 @@ pub struct Sinkhorn {
     pub temperature: f64,
     /// Number of normalisations of rows and then columns, at least 1.
     pub iterations: usize,
+    /// Whether [`noise`] is added to L in training.
+    pub noisy: bool,
 }
 
 impl Default for Sinkhorn {
     fn default() -> Self {
-        Self { temperature: 0.1, iterations: 20 }
+        Self { temperature: 0.1, iterations: 20, noisy: false }
     }
 }
 
@@ -65,7 +67,7 @@ impl Sinkhorn {
         let default = Self::default();
         let iterations = config.iterations.unwrap_or(default.iterations);
         let iterations = within("iterations", iterations, ITERATIONS, "a whole number from 1 to 10000")?;
-        Ok(Self { temperature: temperature(config, default.temperature)?, iterations })
+        Ok(Self { temperature: temperature(config, default.temperature)?, iterations, ..default })
     }
 
     /// [`Router::plans`] by plain tensor operations, with `noise` `[B, N, N]` added to L: the reference of
@@ -95,31 +97,14 @@ impl Sinkhorn {
         (0..self.iterations.max(1)).fold(log_kernel, |log_plan, _| normalise(log_plan)).exp()
     }
 
-    /// [`Router::route`] with `noise`, `[N, N]` row-major, added to L; empty for none. Starts in float32.
-    pub(super) fn noisy_route(&self, scores: &[f64], noise: Vec<f32>) -> Box<dyn Routed> {
-        Box::new(self.transport(scores, noise, Numerics::Single))
-    }
-
-    /// [`Router::plans`] with `noise` added to L.
-    pub(super) fn noisy_plans(&self, scores: Tensor<2>, noise: Option<Noise>) -> Tensor<3> {
-        if on_cpu(&scores.device()) || gpu::supports_plans(&scores, *self, noise.is_some()) {
-            return operation::plans(scores, Task { sinkhorn: *self, noise });
-        }
-        let noise = noise.map(|noise| noise.tensor(&scores));
-        self.plans_plain(scores, noise)
-    }
-
-    /// [`Router::token_weights`] with `noise` added to L.
-    pub(super) fn noisy_token_weights(
-        &self,
-        scores: Tensor<2>,
-        gain: Tensor<1>,
-        noise: Option<Noise>,
-    ) -> Tensor<2> {
-        if on_cpu(&scores.device()) || (noise.is_none() && gpu::supports_weights(&scores, *self)) {
-            return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
-        }
-        weigh(self.noisy_plans(scores, noise), gain)
+    /// The noise of a batch of scores `[B, N]`, from one seed per image; `None` without seeds, and for a router without noise.
+    ///
+    /// # Panics
+    /// If there are seeds, but not one for every image: a bug of the caller.
+    fn noise(&self, scores: &Tensor<2>, image_seeds: Option<&[u64]>) -> Option<Noise> {
+        let image_seeds = image_seeds.filter(|_| self.noisy)?.to_vec();
+        assert_eq!(image_seeds.len(), scores.dims()[0], "one seed for every image");
+        Some(Noise { image_seeds })
     }
 
     /// Runs the iterations of one image on the host, with `noise`, `[N, N]` row-major, added to L; empty for none.
@@ -132,6 +117,10 @@ impl Router for Sinkhorn {
     fn settings(&self) -> Config {
         let (temperature, iterations) = (Some(self.temperature), Some(self.iterations));
         Config { temperature, iterations, ..Config::default() }
+    }
+
+    fn draws(&self) -> bool {
+        self.noisy
     }
 
     fn flops(&self, n: u64) -> u64 {
@@ -147,16 +136,27 @@ impl Router for Sinkhorn {
         Box::new(self.transport(scores, vec![], Numerics::Double).rows())
     }
 
-    fn route(&self, scores: &[f64], _: Option<u64>) -> Box<dyn Routed> {
-        self.noisy_route(scores, vec![])
+    /// Starts in float32.
+    fn route(&self, scores: &[f64], image_seed: Option<u64>) -> Box<dyn Routed> {
+        let noise = image_seed.filter(|_| self.noisy).map(|seed| noise::table(seed, scores.len()));
+        Box::new(self.transport(scores, noise.unwrap_or_default(), Numerics::Single))
     }
 
-    fn plans(&self, scores: Tensor<2>, _: Option<&[u64]>) -> Tensor<3> {
-        self.noisy_plans(scores, None)
+    fn plans(&self, scores: Tensor<2>, image_seeds: Option<&[u64]>) -> Tensor<3> {
+        let noise = self.noise(&scores, image_seeds);
+        if on_cpu(&scores.device()) || gpu::supports_plans(&scores, *self, noise.is_some()) {
+            return operation::plans(scores, Task { sinkhorn: *self, noise });
+        }
+        let noise = noise.map(|noise| noise.tensor(&scores));
+        self.plans_plain(scores, noise)
     }
 
-    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, _: Option<&[u64]>) -> Tensor<2> {
-        self.noisy_token_weights(scores, gain, None)
+    fn token_weights(&self, scores: Tensor<2>, gain: Tensor<1>, image_seeds: Option<&[u64]>) -> Tensor<2> {
+        let noise = self.noise(&scores, image_seeds);
+        if on_cpu(&scores.device()) || (noise.is_none() && gpu::supports_weights(&scores, *self)) {
+            return operation::token_weights(scores, gain, Task { sinkhorn: *self, noise });
+        }
+        weigh(self.plans(scores, image_seeds), gain)
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn rows_that_are_made_one_by_one_are_those_of_the_plan() {
         let scores: Vec<f64> = (0..300).map(|i| f64::from(i * 37 % 101) / 30.0 - 1.6).collect();
         for temperature in [0.1, 0.001] {
-            let sinkhorn = Sinkhorn { temperature, iterations: 5 };
+            let sinkhorn = Sinkhorn { temperature, iterations: 5, noisy: false };
             let (plan, rows) = (sinkhorn.plan(&scores), sinkhorn.rows(&scores));
             let mut room = vec![0.0; 300];
             assert_eq!(rows.tokens(), plan.n);

@@ -1,8 +1,26 @@
-//! Gumbel noise on the entries of Sinkhorn's `L` (Mena et al. 2018): one table per image, determined by its seed alone.
+//! Gumbel-Sinkhorn: Sinkhorn sorting with Gumbel noise during training (Mena et al. 2018).
+//!
+//! In training, independent noise `-ln(-ln U)` is added to every entry of Sinkhorn's `L`: one table per image, determined by its
+//! seed alone. In evaluation there is none, and the router is exactly Sinkhorn.
 
 use burn::tensor::{Tensor, TensorData};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+use super::Sinkhorn;
+use crate::model::probe::router::RouterSpec;
+
+/// Its entry in [`ROUTERS`](crate::model::probe::router::ROUTERS).
+pub const SPEC: RouterSpec = RouterSpec {
+    id: "gumbel-sinkhorn",
+    name: "Gumbel-Sinkhorn",
+    summary: "S4 behind Sinkhorn, with noise in training",
+    mechanism: "Doubly stochastic, with noise",
+    table_row: 4,
+    in_paper: false,
+    paper_cost: None,
+    build: |config| Ok(Box::new(Sinkhorn { noisy: true, ..Sinkhorn::new(config)? })),
+};
 
 /// The noise of a batch.
 #[derive(Clone, Debug)]

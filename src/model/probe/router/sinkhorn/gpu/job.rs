@@ -48,7 +48,7 @@ pub(super) struct Job {
 impl Job {
     pub fn new(scores: &CubeTensor, sinkhorn: Sinkhorn) -> Self {
         let [images, n] = scores.shape().dims();
-        let Sinkhorn { temperature, iterations } = sinkhorn;
+        let Sinkhorn { temperature, iterations, .. } = sinkhorn;
         let kappa = (2.0 / (temperature * n.saturating_sub(1).max(1) as f64)) as f32;
         Self { images, n, iterations: iterations.max(1), temperature, kappa, noisy: false }
     }

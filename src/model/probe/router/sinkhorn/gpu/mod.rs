@@ -236,14 +236,14 @@ mod gpu_tests {
         let mut scores: Vec<f32> = (0..3 * n).map(|at| ((at * 37) % 101) as f32 / 29.0 - 1.7).collect();
         scores[n + 5] = 30.0;
         scores[2 * n + 7] = -8.0; // far out, and not too far
-        check(scores, n, Sinkhorn { temperature: 0.1, iterations: 20 }, &[0.0, 1.0, 0.0]);
+        check(scores, n, Sinkhorn::default(), &[0.0, 1.0, 0.0]);
     }
 
     #[test]
     fn powers_beyond_the_last_position_that_overflow_do_not_count() {
         let n = 17; // the second stride has one position, and powers of 15 more, up to exp(95)
         let scores = (0..n).map(|i| 0.25 + 0.35 * ((i * 7) % n) as f32 / n as f32).collect();
-        check(scores, n, Sinkhorn { temperature: 0.02, iterations: 20 }, &[0.0]);
+        check(scores, n, Sinkhorn { temperature: 0.02, ..Sinkhorn::default() }, &[0.0]);
     }
 
     #[test]
