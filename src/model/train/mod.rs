@@ -230,16 +230,6 @@ impl HeadTrainer {
         }
     }
 
-    /// Sets the index of the task's layer whose tokens it reads, from 0, and its own peak learning rate, if any.
-    pub fn at(self, layer: usize, rate: Option<f64>) -> Self {
-        Self { layer, rate, ..self }
-    }
-
-    /// Sets its optimiser.
-    pub fn with(self, optimizer: Optimizer) -> Self {
-        Self { optimizer, ..self }
-    }
-
     /// Ends its training because of `what`, and restores the parameters before the last step.
     fn fail(&mut self, what: &str) {
         let epoch = self.progress.history.len() + 1;

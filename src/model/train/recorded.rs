@@ -71,7 +71,8 @@ impl RecordedStep {
             trainer.last_finite.as_ref().unwrap_or(trainer.model.params()).clone().map(|_, value| own(value));
         let optimizer = adam.clone().recorded(Some(tensor(rates.clone())), own);
         let step = || {
-            let mut copy = HeadTrainer::new("", model.clone()).with(Optimizer::AdamW(optimizer.clone()));
+            let optimizer_copy = Optimizer::AdamW(optimizer.clone());
+            let mut copy = HeadTrainer { optimizer: optimizer_copy, ..HeadTrainer::new("", model.clone()) };
             let mut step = Step::new(&mut copy);
             let (loss_and_right, backward) = step.forward_and_backward(batch, labels, None);
             step.update(backward, None, 0.0);

@@ -82,7 +82,8 @@ mod tests {
         for protocol in [Protocol::Paper, Protocol::Dinov2Linear, Protocol::MaeLinprobe] {
             let fresh = || {
                 let model = Model::start(find("gap").expect("a head"), &Config::default(), dims, 0, &device);
-                HeadTrainer::new("gap", model.expect("a head's start")).with(protocol.optimizer())
+                let paper = HeadTrainer::new("gap", model.expect("a head's start"));
+                HeadTrainer { optimizer: protocol.optimizer(), ..paper }
             };
             let fits = |saved: Saved| fresh().restore(saved, &device).is_some();
             let mut trainers = [fresh()];

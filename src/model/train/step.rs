@@ -301,7 +301,8 @@ mod gpu_tests {
             // In solo steps, and in joint ones.
             for steps in [0, SOLO_STEPS] {
                 let (batch, labels) = images(&device);
-                let mut trainers = [1e38, 1e-3].map(|rate| trainer("attention", &device).at(0, Some(rate)));
+                let mut trainers = [1e38, 1e-3]
+                    .map(|rate| HeadTrainer { rate: Some(rate), ..trainer("attention", &device) });
                 let solo = SoloSteps { images: labels.count, seconds: vec![1.0; steps] };
                 trainers.iter_mut().for_each(|trainer| trainer.solo = solo.clone());
                 let start = trainers[0].model.params().to_arrays();

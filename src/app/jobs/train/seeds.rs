@@ -269,8 +269,10 @@ pub(super) fn fresh(
         }
         let layer = layers.iter().position(|layer| *layer == plan.layer_of(variant));
         let layer = layer.expect("the layers are those of the heads");
-        let optimizer = plan.settings.protocol.optimizer();
-        Ok(HeadTrainer::new(&variant.name, model).at(layer, variant.rate).with(optimizer))
+        let mut trainer = HeadTrainer::new(&variant.name, model);
+        (trainer.layer, trainer.rate) = (layer, variant.rate);
+        trainer.optimizer = plan.settings.protocol.optimizer();
+        Ok(trainer)
     };
     plan.heads.iter().map(build).collect()
 }
