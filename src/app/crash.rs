@@ -1,6 +1,6 @@
 //! Crash reports: a panic leaves a file with its message, location and backtrace and the last lines of the [`log`], without
-//! the user's name, folders and tokens. Panics of other crates that a guard ([`catch_panic`]) turns into the error of a file
-//! or a device leave none.
+//! the user's name, folders and tokens. Panics of other crates that [`catch_panic::catch_foreign`] turns
+//! into the error of a file or a device leave none.
 
 use std::backtrace::Backtrace;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ pub fn install(folder: Option<PathBuf>) {
         if is_lost {
             GPU_IS_LOST.store(true, Ordering::SeqCst);
         }
-        // The guard, or whoever waits for the device, reports it, unless it is no error there: a measurement may fill a GPU.
-        if catch_panic::is_guarded() || is_device_thread() {
+        // The catcher, or whoever waits for the device, reports it if it is an error there: a measurement may fill a GPU on purpose.
+        if catch_panic::is_in_foreign_code() || is_device_thread() {
             log::note(&message);
             return;
         }

@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 use ssmprobe::app::jobs::user_error::UserError;
 use ssmprobe::app::state::connection::Host;
 use ssmprobe::app::{crash, log, remote};
-use ssmprobe::model::io::catch_panic::{contain, guard};
+use ssmprobe::model::io::catch_panic::{catch_foreign, catch_own};
 
 use crate::run::{entries, files};
 
@@ -31,18 +31,18 @@ fn child() {
 fn faults(folder: &Path) {
     log::note("opening /home/alice/probes with hf_abcdefgh");
     // A panic over a damaged file becomes an error of that file, without a report.
-    assert!(guard(|| panic!("a decoder")).is_err());
+    assert!(catch_foreign(|| panic!("a decoder")).is_err());
     // Of a device's thread, one of those that wait for it.
     let device = std::thread::Builder::new().name("DSD-0-0".into());
     device.spawn(|| panic!("a full GPU")).unwrap().join().unwrap_err();
     assert!(!folder.exists());
     // A panic of a job stops that job alone; its error names the report once.
-    let said = contain(|| panic!("a job in /home/alice/x")).unwrap_err();
+    let said = catch_own(|| panic!("a job in /home/alice/x")).unwrap_err();
     let error = UserError::from_panic(said.clone());
     assert!(error.lines[2].starts_with("a report is in ") && error.lines[1].contains("a job"), "{error}");
     assert_eq!(UserError::from_panic(said).lines.len(), 2);
     for _ in 0..10 {
-        assert!(contain(|| panic!("again and again")).is_err());
+        assert!(catch_own(|| panic!("again and again")).is_err());
     }
 }
 
@@ -51,7 +51,7 @@ fn faults(folder: &Path) {
 fn child_in_need() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     crash::install(Some(folder));
-    assert!(contain(|| panic!("in need")).is_err());
+    assert!(catch_own(|| panic!("in need")).is_err());
 }
 
 /// Body of the child process whose GPU is lost: the panic of the thread of burn's that waits for it, which has no name.
@@ -197,5 +197,5 @@ fn old_reports_go_and_a_folder_that_cannot_be_written_is_said() {
 fn another_child() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     crash::install(Some(folder));
-    contain(|| panic!("one fault")).unwrap_err();
+    catch_own(|| panic!("one fault")).unwrap_err();
 }

@@ -20,7 +20,7 @@ use crate::model::data::image::{ImageError, Photo};
 use crate::model::data::{DataError, ImageSource};
 use crate::model::device::{self, Choice, DeviceError};
 use crate::model::explain::null_model::NullBands;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::io::process;
 use crate::model::probe::Probe;
 
@@ -180,7 +180,7 @@ impl Engine {
     pub fn close_backbone(&mut self, entry: BackboneId) {
         self.lost.remove(&entry);
         if let Some(LoadedBackbone { reader, device, .. }) = self.backbones.remove(&entry) {
-            let _ = guard(move || {
+            let _ = catch_foreign(move || {
                 drop(reader);
                 device.memory_cleanup();
             });
@@ -202,7 +202,7 @@ impl Engine {
         for (entry, open) in std::mem::take(&mut self.backbones) {
             self.lost.insert(entry, open.spec.clone());
             // A lost device may panic once more while it is let go.
-            let _ = guard(move || drop(open));
+            let _ = catch_foreign(move || drop(open));
         }
         self.nulls = NullBands::new(self.nulls.draws, self.nulls.seed);
     }

@@ -15,7 +15,7 @@ use crate::model::backbone::hub::HubError;
 use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::data::DataError;
 use crate::model::device::DeviceError;
-use crate::model::io::catch_panic::{contain, cut};
+use crate::model::io::catch_panic::{catch_own, cut};
 use crate::model::probe::ProbeError;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
@@ -90,8 +90,8 @@ impl UserError {
     }
 
     /// The result of `work`; its panic is an error too.
-    pub fn contain<T, E: Into<anyhow::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Self> {
-        contain(work).map_err(Self::from_panic)?.map_err(Self::from_error)
+    pub fn catch<T, E: Into<anyhow::Error>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Self> {
+        catch_own(work).map_err(Self::from_panic)?.map_err(Self::from_error)
     }
 
     /// The messages in one line.

@@ -90,7 +90,7 @@ impl Link {
 
     /// Compares images on a thread here: the vectors of 50,000 are here already, and take seconds to send and 0.2 s to compare.
     fn compare(&mut self, job: JobId, spec: SimilarityRequest) {
-        let compare = move || match UserError::contain(|| anyhow::Ok(similarity::run(&spec))) {
+        let compare = move || match UserError::catch(|| anyhow::Ok(similarity::run(&spec))) {
             Ok(space) => vec![Event::ImagesCompared(job, space), Event::Finished(job)],
             Err(error) => vec![Event::Failed(job, error)],
         };

@@ -23,7 +23,7 @@ use crate::app::state::settings::{Settings, ThemeChoice, WindowSize};
 use crate::app::state::workspace::Workspace;
 use crate::app::state::{Severity, State};
 use crate::app::{crash, demo};
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 
 /// How long a frame waits for an explanation that was just requested: with cached tokens it takes a
 /// millisecond or two, and one frame is drawn instead of two. Too short to be noticed if it takes longer.
@@ -353,7 +353,7 @@ impl eframe::App for App {
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         if let Some(gpu) = frame.wgpu_render_state() {
             // wgpu frees views and bindings of destroyed textures only when polled, which egui never does; a GPU that is lost panics.
-            let polled = guard(|| gpu.device.poll(wgpu::PollType::Poll)); // does not block
+            let polled = catch_foreign(|| gpu.device.poll(wgpu::PollType::Poll)); // does not block
             if polled.is_err() {
                 // Nothing is painted any more.
                 eframe::App::on_exit(self);

@@ -18,7 +18,7 @@ use crate::app::state::command::Command;
 use crate::app::state::workspace::{Workspace, WorkspaceError};
 use crate::app::state::{Severity, State};
 use crate::model::hand_order::HandOrder;
-use crate::model::io::catch_panic::contain;
+use crate::model::io::catch_panic::catch_own;
 use crate::viz::export::ExportFormat;
 
 /// Result of such work.
@@ -74,7 +74,7 @@ impl BackgroundWork {
         let run = move || {
             // Fails only if the window is gone.
             let failed = |message| Outcome::Failed(format!("Cannot {what}: {message}"));
-            sender.send(contain(work).unwrap_or_else(failed)).ok();
+            sender.send(catch_own(work).unwrap_or_else(failed)).ok();
             ctx.request_repaint();
         };
         let thread = Builder::new().name("background".into()).spawn(run);

@@ -9,7 +9,7 @@ use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Cancel, Clock, Event, JobError, JobId, Reporter, Unit};
 use crate::app::log;
-use crate::model::io::catch_panic::contain;
+use crate::model::io::catch_panic::catch_own;
 
 /// The sending end of the event queue, and the wake-up of its reader.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl EventSender {
         }
         self.send(Event::Started(job));
         let events = JobEvents::new(self, job, cancel);
-        match contain(|| work(events)) {
+        match catch_own(|| work(events)) {
             Ok(Ok(())) => self.send(Event::Finished(job)),
             Ok(Err(JobError::Cancelled)) => self.send(Event::Cancelled(job)),
             Ok(Err(JobError::Failed(error))) => {

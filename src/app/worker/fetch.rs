@@ -120,7 +120,7 @@ impl FetchJob<'_> {
     fn prepare(self, work: impl FnOnce(&mut JobEvents) -> anyhow::Result<Kind>) {
         let Self { sender, to_compute, id, cancel } = self;
         let mut events = JobEvents::new(sender, id, &cancel);
-        match UserError::contain(|| work(&mut events)) {
+        match UserError::catch(|| work(&mut events)) {
             _ if cancel.is_cancelled() => sender.send(Event::Cancelled(id)),
             Ok(kind) => to_compute.send(Task::Run(Job { id, kind, cancel })),
             Err(error) => sender.fail(id, error),

@@ -14,7 +14,7 @@ use super::task_queue::TaskQueue;
 use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Cancel, Event, Files, ImageId, JobId, open};
 use crate::model::data::ImageSource;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::trace::Picture;
 
 /// Threads that decode thumbnails; few, as the backbone needs the other cores.
@@ -87,7 +87,7 @@ impl FileReader {
     }
 
     fn thumbnail(&self, image: ImageId, place: &ImageSource, side: u32) -> Event {
-        let made = guard(|| self.env.decode(place).map(|photo| shrink(photo.picture, side)));
+        let made = catch_foreign(|| self.env.decode(place).map(|photo| shrink(photo.picture, side)));
         match made.map_err(UserError::from_panic).flatten() {
             Ok(picture) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Err(error) => Event::ThumbnailFailed { image, error },

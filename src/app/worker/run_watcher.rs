@@ -110,7 +110,7 @@ impl RunWatcher {
                 continue;
             }
             // A write during the read changes the stamp, so that the folder is read again.
-            let snapshot = UserError::contain(|| read(folder));
+            let snapshot = UserError::catch(|| read(folder));
             known.failures = if snapshot.is_err() { known.failures + 1 } else { 0 };
             let delay = match &snapshot {
                 Ok(snapshot) => self.sender.reread_delay(snapshot),

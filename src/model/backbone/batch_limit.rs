@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::tensor::Device;
 
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::io::failpoint;
 
 /// Parts of the messages of CUDA, Vulkan and burn on running out of memory; the last two appear when the missing tensor is read.
@@ -52,7 +52,7 @@ impl BatchLimit {
             return whole();
         }
         if batch.len() <= self.0.load(Ordering::Relaxed) {
-            match guard(whole) {
+            match catch_foreign(whole) {
                 Ok(results) => return results,
                 Err(message) => self.lower(batch.len(), device, &message),
             }
@@ -82,13 +82,13 @@ impl BatchLimit {
                     failpoint::device_step(pass.len());
                     submit(pass)
                 };
-                submitted.push_back((pass, guard(step)));
+                submitted.push_back((pass, catch_foreign(step)));
             }
             let Some((pass, first)) = submitted.pop_front() else { return results };
-            let mut finished = vec![(pass, first.and_then(guard))];
+            let mut finished = vec![(pass, first.and_then(catch_foreign))];
             if finished[0].1.is_err() {
                 // The other passes are finished first, so that they hold no memory on the device when this one is repeated.
-                finished.extend(submitted.drain(..).map(|(pass, next)| (pass, next.and_then(guard))));
+                finished.extend(submitted.drain(..).map(|(pass, next)| (pass, next.and_then(catch_foreign))));
             }
             for (pass, result) in finished {
                 results.extend(result.unwrap_or_else(|message| {
@@ -106,7 +106,7 @@ impl BatchLimit {
     fn lower(&self, images: usize, device: &Device, message: &str) {
         let no_room = OUT_OF_MEMORY.iter().any(|words| message.to_lowercase().contains(words));
         assert!(no_room && images > 1, "{message}");
-        let _ = guard(|| device.memory_cleanup());
+        let _ = catch_foreign(|| device.memory_cleanup());
         self.0.fetch_min(images.div_ceil(2), Ordering::Relaxed);
     }
 }

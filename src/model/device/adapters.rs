@@ -16,7 +16,7 @@ use burn::tensor::Device;
 use wgpu::{Adapter, AdapterInfo, Backend, DeviceType};
 
 use super::{DeviceError, Found, Type};
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 
 /// Graphics APIs, best first, as wgpu and as burn name them.
 const APIS: [(Backend, WgpuBackend); 4] = [
@@ -56,7 +56,7 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
     let chosen = listed.iter().find(|(listed, _)| listed.name == found.name);
     let (_, chosen) = chosen.ok_or_else(|| found.refused("it is no longer available".into()))?.clone();
     // Drivers fail in many ways, and some bindings panic where others return an error.
-    let setup = guard(|| {
+    let setup = catch_foreign(|| {
         let options = RuntimeOptions::try_default()?;
         try_init_setup::<AutoGraphicsApi>(&chosen, options)
     });
@@ -137,7 +137,7 @@ fn adapters_on(api: Backend) -> Vec<Adapter> {
         pollster::block_on(instance.enumerate_adapters(api.into()))
     };
     // A broken driver must not keep the others from being listed.
-    guard(query).unwrap_or_default()
+    catch_foreign(query).unwrap_or_default()
 }
 
 /// Burn's name for the adapter number `index` of its type on its API; none where burn has none.

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::{Found, Type};
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::ops::matmul::PreciseMatmul as _;
 
 /// Largest error that rounding explains: float32 gives about 1e-7, tensor cores about 1e-4.
@@ -48,7 +48,7 @@ pub enum CheckError {
 /// Checks `device`, which was opened as `found`: with matrices of 512 x 512, or of 128 x 128 for a software adapter.
 pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     let size = if found.kind == Type::Software { 128 } else { 512 };
-    let measured = guard(|| multiply(size, device));
+    let measured = catch_foreign(|| multiply(size, device));
     let (product, gflops) = measured.map_err(CheckError::Failed)??;
     judge(size, &product, gflops)
 }

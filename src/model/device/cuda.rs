@@ -10,11 +10,11 @@ use std::{env, fs};
 use burn::tensor::{Device, DeviceType};
 
 use super::{DeviceError, Found, FreeMemory, Type, free_memory};
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 
 /// The CUDA devices of this machine, numbered from `cuda:0`; opens none.
 pub(super) fn list() -> Vec<Found> {
-    let counted = guard(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
+    let counted = catch_foreign(|| Device::enumerate(DeviceType::Cuda).into_vec()).unwrap_or_default();
     let driver = driver(&fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default());
     let found = (0..counted.len()).map(|index| Found {
         name: format!("cuda:{index}"),
@@ -43,14 +43,14 @@ pub(super) fn open(found: &Found) -> Result<Device, DeviceError> {
         });
     }
     let device = device(found);
-    let opened = guard(|| device.sync().map_err(|error| format!("{error:?}")));
+    let opened = catch_foreign(|| device.sync().map_err(|error| format!("{error:?}")));
     opened.flatten().map_err(|reason| found.refused(reason))?;
     Ok(device)
 }
 
 /// Adds the name and memory of the device, for which it has to be opened; unchanged if it does not open.
 pub(super) fn describe(found: Found) -> Found {
-    let properties = guard(|| {
+    let properties = catch_foreign(|| {
         let device = device(&found);
         Some((device.identity()?.name, free_memory(&device)?))
     });

@@ -8,30 +8,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const MAX_MESSAGE: usize = 4000;
 
 thread_local! {
-    /// Whether the innermost catch of this thread is [`guard`].
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
+    /// Whether the innermost catch of this thread is [`catch_foreign`].
+    static IN_FOREIGN_CODE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `work`, a call into a dependency, in which a panic means that its input is invalid; returns the message of the
 /// panic as the error. `work` must not leave state behind that is used after a panic.
-pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    caught(true, work)
+pub fn catch_foreign<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch(true, work)
 }
 
-/// As [`guard`], for this program's own code: a panic is a bug, but ends only that `work`.
-pub fn contain<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    caught(false, work)
+/// As [`catch_foreign`], for this program's own code: a panic is a bug, but ends only that `work`.
+pub fn catch_own<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch(false, work)
 }
 
-/// Whether this thread is inside [`guard`], where a panic means invalid input.
-pub fn is_guarded() -> bool {
-    GUARDED.get()
+/// Whether this thread is inside [`catch_foreign`], where a panic means invalid input.
+pub fn is_in_foreign_code() -> bool {
+    IN_FOREIGN_CODE.get()
 }
 
-fn caught<T>(guarded: bool, work: impl FnOnce() -> T) -> Result<T, String> {
-    let before = GUARDED.replace(guarded);
+fn catch<T>(is_foreign: bool, work: impl FnOnce() -> T) -> Result<T, String> {
+    let before = IN_FOREIGN_CODE.replace(is_foreign);
     let result = catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_message(&*panic));
-    GUARDED.set(before);
+    IN_FOREIGN_CODE.set(before);
     result
 }
 
@@ -53,7 +53,7 @@ pub fn cut(text: String) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, guard};
+    use super::{catch_foreign, cut};
 
     #[test]
     fn a_message_of_any_length_is_cut_in_its_middle() {
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_panic_gives_its_message() {
         let index = std::hint::black_box(7);
-        assert!(guard(|| [1, 2, 3][index]).unwrap_err().contains("len is 3"));
-        assert_eq!(guard(|| 4), Ok(4));
+        assert!(catch_foreign(|| [1, 2, 3][index]).unwrap_err().contains("len is 3"));
+        assert_eq!(catch_foreign(|| 4), Ok(4));
     }
 }

@@ -15,7 +15,7 @@ use super::batches::Labels;
 use super::optim::{AdamW, Optimizer};
 use super::step::Step;
 use crate::model::device::free_memory;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::ops::gpu::multi_tensor::{STRIDE, Share, launch_each};
 use crate::model::ops::gpu::prelude::*;
 use crate::model::probe::head::Batch;
@@ -86,7 +86,7 @@ impl RecordedStep {
             loss_and_right
         };
         client.graph_prepare().ok()?;
-        let recorded = guard(|| {
+        let recorded = catch_foreign(|| {
             let warm = (0..WARM_UP).all(|_| {
                 let _loss_and_right = step();
                 device.sync().is_ok()
@@ -317,7 +317,7 @@ mod gpu_tests {
                 let (batch, labels) = batch(step, 5, &device);
                 let patches = patches.unwrap_or_else(|| batch.patches.clone().inner());
                 let batch = Batch { patches, ..batch }.tracked();
-                let result = guard(|| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
+                let result = catch_foreign(|| step_all(&mut trainers, &batch, &labels, |_| 1e-2));
                 (result.is_ok(), trainers[0].recorded.is_some(), trainers[0].progress.running.images)
             };
             assert_eq!([0, 1].map(|at| step(at, None)), [(true, false, 5), (true, true, 10)], "{name}");

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use ssmprobe::app::jobs::extract::{Event, ExtractOptions, Line, Messages, Plan, TokenSettings};
 use ssmprobe::model::backbone::Backbone;
 use ssmprobe::model::data;
-use ssmprobe::model::io::catch_panic::guard;
+use ssmprobe::model::io::catch_panic::catch_foreign;
 use ssmprobe::model::io::failpoint;
 
 use crate::backbones::{difference, fixtures, flat, image};
@@ -28,12 +28,12 @@ fn without_room_for_a_batch_fewer_images_are_read_at_once() {
                 assert!(difference(&flat(found), &flat(expected)) < 1e-5, "{name}");
             }
             failpoint::device_room(0);
-            let said = guard(|| backbone.forward(&images)).unwrap_err();
+            let said = catch_foreign(|| backbone.forward(&images)).unwrap_err();
             assert!(said.contains("out of device memory"), "{said}");
             // Another device error is not retried with a smaller batch.
             failpoint::none();
             failpoint::device(1);
-            assert!(guard(|| backbone.forward(&images)).unwrap_err().contains("the device is lost"));
+            assert!(catch_foreign(|| backbone.forward(&images)).unwrap_err().contains("the device is lost"));
             failpoint::none();
         }
     });

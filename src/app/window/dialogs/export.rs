@@ -15,7 +15,7 @@ use crate::app::paths::expanded;
 use crate::app::window::background::Outcome;
 use crate::app::window::on_disk::{Found, OnDisk};
 use crate::app::window::{MainWindow, style, widgets};
-use crate::model::io::catch_panic::contain;
+use crate::model::io::catch_panic::catch_own;
 use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::theme::FileTheme;
 use crate::viz::draw::{Scene, Theme};
@@ -342,7 +342,7 @@ impl Export {
             }
             Ok(())
         };
-        match contain(written).unwrap_or_else(|panic| Err(panic.into())) {
+        match catch_own(written).unwrap_or_else(|panic| Err(panic.into())) {
             Err(_) if cancel.is_cancelled() => Outcome::Cancelled,
             done => Outcome::Written(self.file(), done.map_err(|error| error.to_string())),
         }

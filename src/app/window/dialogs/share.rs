@@ -331,7 +331,7 @@ impl MainWindow {
         let Some((job, shared)) = ready.filter(|_| self.sharing.is_none()) else { return };
         let (cancel, shared) = (Cancel::default(), shared.clone());
         self.sharing = Some((job, cancel.clone()));
-        let work = move || Outcome::Shared(job, UserError::contain(|| findings::write(&shared, &cancel)));
+        let work = move || Outcome::Shared(job, UserError::catch(|| findings::write(&shared, &cancel)));
         let failed = self.background.start(ctx, "share", work).err();
         self.orders.extend(failed.map(|why| WindowOrder::Shared(job, Err(UserError::new(why)))));
     }

@@ -17,7 +17,7 @@ use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits, RgbImage};
 
 use crate::model::io::atomic_file;
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 use crate::model::picture::Picture;
 
 /// Most pixels of an image that is decoded: the limit beyond which Pillow reports a decompression bomb.
@@ -102,7 +102,7 @@ impl Photo {
             return Err(ImageError::Format { name, found: describe(bytes) });
         };
         // A decoder's panic on damaged data is reported as an error.
-        let decoded = guard(|| decode(kind, bytes))
+        let decoded = catch_foreign(|| decode(kind, bytes))
             .unwrap_or_else(|panic| Err(DecodeFailure::Broken(format!("the decoder failed: {panic}"))));
         match decoded {
             Ok(image) => {
@@ -130,7 +130,7 @@ impl Photo {
 pub fn dimensions(path: &Path) -> Result<(usize, usize), ImageError> {
     let bytes = read(path)?;
     if let Some((ImageFormat::Jpeg, _)) = format_of(&bytes)
-        && let Ok(Ok(size)) = guard(|| jpeg::dimensions(&bytes))
+        && let Ok(Ok(size)) = catch_foreign(|| jpeg::dimensions(&bytes))
     {
         return Ok(size);
     }
@@ -150,7 +150,7 @@ pub(super) fn brightest_of_16_bits(bytes: &[u8]) -> Option<u16> {
         }
         DynamicImage::from_decoder(decoder).ok()?.into_rgb16().into_raw().into_iter().max()
     };
-    guard(read).ok().flatten()
+    catch_foreign(read).ok().flatten()
 }
 
 const FORMATS: &[(ImageFormat, &str)] = &[

@@ -17,7 +17,7 @@ use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::bounded_file::{BoundedFile, ratio};
 use super::columns::{self, Columns};
-use crate::model::io::catch_panic::guard;
+use crate::model::io::catch_panic::catch_foreign;
 
 /// Number of rows that are read at a time.
 pub(super) const ROWS_PER_READ: usize = 4096;
@@ -215,7 +215,7 @@ pub(super) fn is_table(path: &Path) -> bool {
 
 /// Runs `read`; a panic of the Parquet reader on damaged data becomes an error.
 pub(super) fn catching_panics<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
-    match guard(read) {
+    match catch_foreign(read) {
         Ok(read) => read.map_err(|error| match error {
             ParquetError::General(why) | ParquetError::EOF(why) => why,
             ParquetError::External(why) => why.to_string(),

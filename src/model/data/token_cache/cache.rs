@@ -279,7 +279,7 @@ fn decode_half(bytes: &[u8], out: &mut [f32]) {
 mod tests {
     use super::*;
     use crate::model::data::token_cache::{Writer, tests};
-    use crate::model::io::catch_panic::guard;
+    use crate::model::io::catch_panic::catch_foreign;
 
     #[test]
     fn a_shard_without_a_map_is_mapped_for_every_read() {
@@ -300,7 +300,7 @@ mod tests {
         let mut writer = Writer::open(root.path(), tests::source(Precision::Float16), 1).unwrap();
         tests::push(&mut writer, 0..1, None);
         let cache = writer.finish().unwrap();
-        let panicked = guard::<()>(|| {
+        let panicked = catch_foreign::<()>(|| {
             let _held = cache.spare.lock();
             panic!("out of memory");
         });
