@@ -8,20 +8,6 @@ use super::export::{self, Animation, ExportError};
 use super::figures::plot::Plot;
 use super::figures::trace_plot::TracePlot;
 
-/// Why an animation or its stills were not written.
-#[derive(Debug, thiserror::Error)]
-pub enum AnimationError {
-    /// The figure shows no steps, or has nothing to show of this trace.
-    #[error(transparent)]
-    Empty(#[from] Empty),
-    /// It was cancelled.
-    #[error("Cancelled")]
-    Cancelled,
-    /// Encoding failed, or the file could not be written.
-    #[error(transparent)]
-    Export(#[from] ExportError),
-}
-
 /// How the steps are drawn.
 #[derive(Clone, Copy)]
 pub struct Drawn<'a> {
@@ -38,9 +24,9 @@ pub struct Drawn<'a> {
 }
 
 impl Drawn<'_> {
-    fn scene(&self, plot: &TracePlot, step: usize) -> Result<Scene, AnimationError> {
+    fn scene(&self, plot: &TracePlot, step: usize) -> Result<Scene, ExportError> {
         match (self.cancelled)() {
-            true => Err(AnimationError::Cancelled),
+            true => Err(ExportError::Cancelled),
             false => Ok(plot.at_step(step).draw_column(self.theme, self.width)?),
         }
     }
@@ -53,12 +39,12 @@ fn moving(plot: &dyn Plot) -> Result<(&TracePlot, usize), Empty> {
 }
 
 /// Writes the animation to `path`.
-pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), AnimationError> {
-    Ok(export::write(path, &gif(plot, drawn)?)?)
+pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), ExportError> {
+    export::write(path, &gif(plot, drawn)?)
 }
 
 /// The bytes of the animation's GIF.
-pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, AnimationError> {
+pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, ExportError> {
     let (traces, tokens) = moving(plot)?;
     let animation = Animation::for_tokens(tokens);
     export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(traces, step))
@@ -76,12 +62,7 @@ pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf
 }
 
 /// Writes the files that [`stills`] names.
-pub fn save_stills(
-    plot: &dyn Plot,
-    path: &Path,
-    count: usize,
-    drawn: Drawn<'_>,
-) -> Result<(), AnimationError> {
+pub fn save_stills(plot: &dyn Plot, path: &Path, count: usize, drawn: Drawn<'_>) -> Result<(), ExportError> {
     let (traces, _) = moving(plot)?;
     for (step, file) in stills(plot, path, count) {
         export::save(&file, &drawn.scene(traces, step)?, &plot.table(), drawn.about, drawn.dpi)?;
@@ -111,7 +92,7 @@ mod tests {
         let cancelled = || asked.fetch_add(1, Ordering::Relaxed) >= 2;
         let drawn = Drawn { theme: &theme, width: COLUMN, dpi: 72.0, about: "", cancelled: &cancelled };
         let written = save_gif(&plot, &path, drawn);
-        assert!(matches!(written, Err(AnimationError::Cancelled)) && !path.exists());
+        assert!(matches!(written, Err(ExportError::Cancelled)) && !path.exists());
         assert_eq!(asked.into_inner(), 3);
     }
 }

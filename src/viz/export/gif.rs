@@ -64,16 +64,16 @@ fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
 }
 
 /// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one width.
-pub fn gif<E: From<ExportError> + Send>(
+pub fn gif(
     animation: &Animation,
     about: &str,
     dpi: f32,
-    draw: impl Fn(usize) -> Result<Scene, E> + Sync,
-) -> Result<Vec<u8>, E> {
+    draw: impl Fn(usize) -> Result<Scene, ExportError> + Sync,
+) -> Result<Vec<u8>, ExportError> {
     let Animation { steps, delay_cs } = animation;
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
     let scenes =
-        [first, steps[steps.len() / 2], last].into_iter().map(&draw).collect::<Result<Vec<_>, E>>()?;
+        [first, steps[steps.len() / 2], last].into_iter().map(&draw).collect::<Result<Vec<_>, _>>()?;
     // The number of a later step has more digits, all of one width, and its text may take a line more: no frame is higher than these.
     let height = scenes.iter().map(|scene| scene.height).fold(0.0, f32::max);
     let render = |scene: Scene| Picture::render(&Scene { height, ..scene }, about, dpi);
@@ -89,8 +89,8 @@ pub fn gif<E: From<ExportError> + Send>(
     let mut file = GifWriter::new(size, &palette.colors, about)?;
     let mut shown: Vec<u8> = Vec::new();
     for batch in steps.chunks(batch(size)) {
-        let pixels = |step: &usize| -> Result<Picture, E> { Ok(render(draw(*step)?)?) };
-        let drawn: Vec<Picture> = batch.par_iter().map(pixels).collect::<Result<_, E>>()?;
+        let pixels = |step: &usize| render(draw(*step)?);
+        let drawn: Vec<Picture> = batch.par_iter().map(pixels).collect::<Result<_, _>>()?;
         for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
             let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { *delay_cs };
@@ -98,7 +98,7 @@ pub fn gif<E: From<ExportError> + Send>(
             shown = next;
         }
     }
-    Ok(file.encoder.into_inner().map_err(failed("GIF"))?)
+    file.encoder.into_inner().map_err(failed("GIF"))
 }
 
 /// How many frames of this size are rendered at once.

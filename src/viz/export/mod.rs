@@ -24,6 +24,7 @@ pub use svg::{escape_markup, svg};
 pub use system_fonts::{SystemFont, system_font};
 
 use crate::model::io::atomic_file;
+use crate::viz::Empty;
 use crate::viz::draw::scene::Item;
 use crate::viz::draw::{Scene, Shape, Table, font};
 
@@ -45,6 +46,11 @@ pub enum ExportError {
     Large { width: u32, height: u32 },
     #[error("the figure could not be converted to {format}: {why}; this is a bug, please report it")]
     Convert { format: &'static str, why: String },
+    /// The figure has nothing to show, or shows no steps.
+    #[error(transparent)]
+    Empty(#[from] Empty),
+    #[error("Cancelled")]
+    Cancelled,
 }
 
 /// The error of a converter to `format`.

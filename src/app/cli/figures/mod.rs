@@ -13,10 +13,10 @@ use crate::app::value_parser::{choice_of, fraction, number, one_of, whole_number
 use crate::model::grid::Grid;
 use crate::model::probe::router::scan::{SCANS, Scan};
 use crate::model::trace::Trace;
-use crate::viz::animation::{self, AnimationError, Drawn};
+use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::colormap::Map;
 use crate::viz::draw::theme::FileTheme;
-use crate::viz::export::{ExportFormat, GIF_DPI, PNG_DPI};
+use crate::viz::export::{ExportError, ExportFormat, GIF_DPI, PNG_DPI};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
@@ -324,12 +324,11 @@ impl Figures {
     }
 }
 
-/// The inner error, so that [`Empty`] of an animation is found as that of a figure is.
-fn animation_error(error: AnimationError) -> anyhow::Error {
+/// The error of an animation, of which [`Empty`] is found as that of a figure is.
+fn animation_error(error: ExportError) -> anyhow::Error {
     match error {
-        AnimationError::Empty(empty) => empty.into(),
-        AnimationError::Export(error) => error.into(),
-        AnimationError::Cancelled => error.into(),
+        ExportError::Empty(empty) => empty.into(),
+        error => error.into(),
     }
 }
 
