@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Empty;
 use super::draw::{Scene, Theme};
-use super::export::{self, Animation, ExportError};
+use super::export::{self, ExportError};
 use super::figures::plot::Plot;
 use super::figures::trace_plot::TracePlot;
 
@@ -46,8 +46,7 @@ pub fn save_gif(plot: &dyn Plot, path: &Path, drawn: Drawn<'_>) -> Result<(), Ex
 /// The bytes of the animation's GIF.
 pub fn gif(plot: &dyn Plot, drawn: Drawn<'_>) -> Result<Vec<u8>, ExportError> {
     let (traces, tokens) = moving(plot)?;
-    let animation = Animation::for_tokens(tokens);
-    export::gif(&animation, drawn.about, drawn.dpi, |step| drawn.scene(traces, step))
+    export::gif(tokens, drawn.about, drawn.dpi, |step| drawn.scene(traces, step))
 }
 
 /// About `count` stills named after `path`: for each the number of tokens read so far, and its file (PNG where `path` is a GIF).
@@ -58,7 +57,7 @@ pub fn stills(plot: &dyn Plot, path: &Path, count: usize) -> Vec<(usize, PathBuf
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
     let extension = if extension.eq_ignore_ascii_case("gif") { "png" } else { extension };
     let file = |step: usize| path.with_file_name(format!("{stem}-step-{step:0digits$}.{extension}"));
-    Animation::stills(tokens, count).into_iter().map(|step| (step, file(step))).collect()
+    export::steps(tokens, count).into_iter().map(|step| (step, file(step))).collect()
 }
 
 /// Writes the files that [`stills`] names.

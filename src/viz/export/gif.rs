@@ -35,42 +35,28 @@ pub const GIF_DPI: f32 = 150.0;
 /// Default resolution of a PNG, in dots per inch.
 pub const PNG_DPI: f32 = 300.0;
 
-/// Which steps of a reading are shown, and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Animation {
-    /// Number of tokens read so far in each frame; all of them in the last.
-    pub steps: Vec<usize>,
-    /// How long a frame is shown, in hundredths of a second.
-    pub delay_cs: u16,
-}
-
-impl Animation {
-    /// The animation of a reading of `tokens`: a frame for each step, up to 256 evenly spaced ones.
-    pub fn for_tokens(tokens: usize) -> Self {
-        let count = tokens.min(MAX_FRAMES);
-        let delay = (100.0 * DURATION_S / count.max(1) as f32).round() as u16;
-        Self { steps: evenly_spaced(tokens, count), delay_cs: delay.clamp(FRAME_CS.0, FRAME_CS.1) }
-    }
-
-    /// `count` evenly spaced steps for a series of stills, the last after all tokens; fewer where there are fewer tokens.
-    pub fn stills(tokens: usize, count: usize) -> Vec<usize> {
-        evenly_spaced(tokens, count.min(tokens))
-    }
-}
-
-/// `count` evenly spaced steps, the last of them `tokens`.
-fn evenly_spaced(tokens: usize, count: usize) -> Vec<usize> {
+/// Up to `most` evenly spaced steps of a reading: how many of `tokens` have been read, in the last one all.
+pub fn steps(tokens: usize, most: usize) -> Vec<usize> {
+    let count = most.min(tokens);
     (1..=count).map(|frame| frame * tokens / count).collect()
 }
 
-/// The bytes of the GIF, empty without steps; `draw(step)` gives the picture after `step` tokens, all of one width.
+/// How long each of so many frames is shown, in hundredths of a second.
+fn delay_cs(frames: usize) -> u16 {
+    let delay = (100.0 * DURATION_S / frames.max(1) as f32).round() as u16;
+    delay.clamp(FRAME_CS.0, FRAME_CS.1)
+}
+
+/// The bytes of the GIF of a reading of `tokens`, empty without any; `draw(step)` gives the picture after `step` of them, all of one
+/// width.
 pub fn gif(
-    animation: &Animation,
+    tokens: usize,
     about: &str,
     dpi: f32,
     draw: impl Fn(usize) -> Result<Scene, ExportError> + Sync,
 ) -> Result<Vec<u8>, ExportError> {
-    let Animation { steps, delay_cs } = animation;
+    let steps = steps(tokens, MAX_FRAMES);
+    let delay_cs = delay_cs(steps.len());
     let (Some(&first), Some(&last)) = (steps.first(), steps.last()) else { return Ok(Vec::new()) };
     let scenes =
         [first, steps[steps.len() / 2], last].into_iter().map(&draw).collect::<Result<Vec<_>, _>>()?;
@@ -93,7 +79,7 @@ pub fn gif(
         let drawn: Vec<Picture> = batch.par_iter().map(pixels).collect::<Result<_, _>>()?;
         for (step, picture) in batch.iter().zip(drawn) {
             let next = palette.indices(&picture.rgb);
-            let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { *delay_cs };
+            let delay = if *step == last { delay_cs + LAST_EXTRA_CS } else { delay_cs };
             file.write_frame(&shown, &next, delay)?;
             shown = next;
         }
@@ -242,7 +228,7 @@ mod tests {
             scene.fill(Box2::new(0.0, 0.0, 2.0 * step as f32, height), Color::hex(0));
             Ok(scene)
         };
-        let bytes = gif(&Animation::for_tokens(12), "", 72.0, draw).unwrap();
+        let bytes = gif(12, "", 72.0, draw).unwrap();
         let mut file = ::gif::Decoder::new(&bytes[..]).unwrap();
         assert_eq!((file.width(), file.height()), (24, 30));
         let mut frames = 0;
@@ -264,14 +250,13 @@ mod tests {
 
     #[test]
     fn a_frame_a_step_as_far_as_there_are_not_too_many() {
-        let short = Animation::for_tokens(12);
-        assert_eq!((short.steps, short.delay_cs), ((1..=12).collect::<Vec<_>>(), 50));
-        assert_eq!(Animation::for_tokens(196).delay_cs, 4);
-        let long = Animation::for_tokens(1024);
-        assert_eq!((long.steps.len(), &long.steps[..2], long.steps[255]), (256, &[4, 8][..], 1024));
-        assert_eq!(Animation::stills(196, 4), [49, 98, 147, 196]);
-        assert_eq!(Animation::stills(3, 9), [1, 2, 3]);
-        assert_eq!(Animation::for_tokens(0).steps, [0; 0]);
+        assert_eq!((steps(12, MAX_FRAMES), delay_cs(12)), ((1..=12).collect::<Vec<_>>(), 50));
+        assert_eq!(delay_cs(196), 4);
+        let long = steps(1024, MAX_FRAMES);
+        assert_eq!((long.len(), &long[..2], long[255]), (256, &[4, 8][..], 1024));
+        assert_eq!(steps(196, 4), [49, 98, 147, 196]);
+        assert_eq!(steps(3, 9), [1, 2, 3]);
+        assert_eq!(steps(0, MAX_FRAMES), [0; 0]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use convert::{pdf, png};
 pub use format::{ExportFormat, has_extension};
-pub use gif::{Animation, GIF_DPI, PNG_DPI, gif};
+pub use gif::{GIF_DPI, PNG_DPI, gif, steps};
 pub use indexed::HEAD as INDEXED_HEAD;
 pub use numbers::{csv, npz, tsv};
 pub use svg::{escape_markup, svg};
