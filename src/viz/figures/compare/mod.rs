@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 use self::row::Row;
 use crate::model::trace::Trace;
-use crate::viz::draw::{Anchor, Scene, Theme, font, pt};
+use crate::viz::draw::{Anchor, Color, Scene, Theme, font, pt};
 use crate::viz::figures::plot::Plot as _;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::file_names::{own_path, probe_name};
@@ -113,12 +113,13 @@ impl TracePlot {
         let per_band = self.columns_per_band(traces.len());
         let grid = grid(&rows, per_band, width);
         let mut scene = Scene::new(width, 0.0, "Comparison of probes", theme.background);
-        let titles: Vec<Vec<Line>> = traces.iter().map(|trace| self.column_title(trace, grid.cell)).collect();
+        let title = |trace: &&Trace| self.column_title(theme, trace, grid.cell);
+        let titles: Vec<Vec<Line>> = traces.iter().map(title).collect();
         let mut y = 0.0;
         for first in (0..traces.len()).step_by(per_band) {
             let columns = first..(first + per_band).min(traces.len());
             y += if first > 0 { BAND_GAP_PT } else { 0.0 };
-            y += draw_titles(&mut scene, theme, &grid, &titles[columns.clone()], y);
+            y += draw_titles(&mut scene, &grid, &titles[columns.clone()], y);
             for (at, row) in rows.iter().enumerate() {
                 y += if at > 0 { ROW_GAP_PT } else { 0.0 };
                 y += row.draw(&mut scene, theme, &grid, columns.clone(), y);
@@ -195,57 +196,34 @@ impl TracePlot {
         std::iter::once(name).chain(backbone).chain(image).chain(trace.reading.changes()).collect()
     }
 
-    /// The title of a column, broken into lines of at most `room` points.
-    fn column_title(&self, trace: &Trace, room: f32) -> Vec<Line> {
+    /// The title of a column, broken into lines of at most `room` points: the probe, and smaller below it the backbone or the image
+    /// and, in a colour of its own, the changes to how the probe reads.
+    fn column_title(&self, theme: &Theme, trace: &Trace, room: f32) -> Vec<Line> {
         let changes = trace.reading.changes();
         let mut lines = Vec::new();
         for (at, text) in self.name_parts(trace).into_iter().enumerate() {
-            let kind = match at {
-                0 => LineKind::Name,
-                _ if changes.as_ref() == Some(&text) => LineKind::Change,
-                _ => LineKind::Note,
+            let (size, color) = match at {
+                0 => (pt::TITLE, theme.ink),
+                _ if changes.as_ref() == Some(&text) => (pt::TICK, theme.accent()),
+                _ => (pt::TICK, theme.muted),
             };
-            let size = kind.size();
-            lines.extend(font::break_lines(&text, size, room).into_iter().map(|text| (kind, text)));
+            lines.extend(font::break_lines(&text, size, room).into_iter().map(|text| (text, size, color)));
         }
         lines
     }
 }
 
-/// What a line of a column's title states.
-#[derive(Clone, Copy, PartialEq)]
-enum LineKind {
-    /// The probe.
-    Name,
-    /// The backbone or the image.
-    Note,
-    /// The changes to how the probe reads.
-    Change,
-}
-
-impl LineKind {
-    fn size(self) -> f32 {
-        if self == Self::Name { pt::TITLE } else { pt::TICK }
-    }
-}
-
-/// A line of a column's title.
-type Line = (LineKind, String);
+/// A line of a column's title, with the size and the colour of its letters.
+type Line = (String, f32, Color);
 
 /// Draws the titles of columns from `y` down, and returns the height they take.
-fn draw_titles(scene: &mut Scene, theme: &Theme, grid: &Grid, titles: &[Vec<Line>], y: f32) -> f32 {
+fn draw_titles(scene: &mut Scene, grid: &Grid, titles: &[Vec<Line>], y: f32) -> f32 {
     let mut height = 0.0f32;
     for (column, lines) in titles.iter().enumerate() {
         let mut top = y;
-        for (kind, text) in lines {
-            let size = kind.size();
-            let color = match kind {
-                LineKind::Name => theme.ink,
-                LineKind::Note => theme.muted,
-                LineKind::Change => theme.accent(),
-            };
+        for (text, size, color) in lines {
             let at = [grid.x(column) + grid.cell / 2.0, top + size * font::CAP + 0.5];
-            scene.text(at, text.clone(), size, color, Anchor::Middle);
+            scene.text(at, text.clone(), *size, *color, Anchor::Middle);
             top += size + 2.0;
         }
         height = height.max(top - y);
