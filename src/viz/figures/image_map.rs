@@ -7,11 +7,11 @@ use crate::model::explain::evaluation::Evaluation;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Projection, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
 use crate::model::trace::slug;
-use crate::viz::draw::{Axis, Box2, Color, Frame, Mark, Scale, Scene, Table, Theme, extent, legend};
 use crate::viz::figures::dataset::{self, ColorBy};
 use crate::viz::figures::plot::{Caption, Plot, Source};
+use crate::viz::figures::prelude::*;
 use crate::viz::file_names::joined;
-use crate::viz::{Empty, Info, Size, TabGroup, heading};
+use crate::viz::heading;
 
 /// Its name and description.
 pub const INFO: Info = Info {

@@ -5,12 +5,11 @@
 //! every token is read, by its position, or its mean position under a plan.
 
 use super::sweep::{self, Sweep};
-use crate::model::trace::{Routing, Trace};
-use crate::viz::difference::{around_zero, delta, positions};
-use crate::viz::draw::{
-    Axis, Box2, Keys, Mark, Scale, Scene, Stroke, Table, Theme, diverging, extent, frame, order, picture, pt,
-};
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup, heading, no_order};
+use crate::model::trace::Routing;
+use crate::viz::difference::{delta, positions};
+use crate::viz::draw::order;
+use crate::viz::figures::prelude::*;
+use crate::viz::{heading, no_order};
 
 pub struct ScanPath;
 

@@ -3,9 +3,8 @@
 
 use super::curves::{ACCURACY, accuracy_scale};
 use crate::viz::draw::series::{self, stroke};
-use crate::viz::draw::{Axis, Box2, Frame, Mark, Point, Scale, Scene, Table, Theme, extent, legend, pt};
 use crate::viz::figures::plot::{Caption, Plot};
-use crate::viz::{Empty, Info, Size, TabGroup};
+use crate::viz::figures::prelude::*;
 
 /// Its names and description.
 pub const INFO: Info = Info {

@@ -1,10 +1,10 @@
 //! One number for each token, over its patch: exact evidence, `e[i] = sum_k P[i,k] W_c . (K[N-1-k] * t_i)`, or the result of an
 //! attribution method; orange speaks for the class, blue against it. The evidence of all tokens and the bias sum to the logit.
 
-use crate::model::trace::{Attributed, Attribution, Found, Trace};
-use crate::viz::difference::{self, around_zero, label, value};
-use crate::viz::draw::{Axis, Box2, Keys, Scale, Scene, Table, Theme, extent, number, outlines, picture};
-use crate::viz::{Control, Empty, Figure, Info, Options, Properties, Size, TabGroup};
+use crate::model::trace::{Attributed, Attribution, Found};
+use crate::viz::difference::value;
+use crate::viz::draw::outlines;
+use crate::viz::figures::prelude::*;
 
 /// The map of an attribution method, or of exact evidence.
 pub struct TokenMap(pub Option<Attribution>);
@@ -209,6 +209,6 @@ impl Figure for TokenMap {
         let method = mapped.and_then(|(method, _)| method).or(self.0);
         let name = method.map_or("evidence", Attribution::id);
         Table::counted("token", trace.grid.len())
-            .optional(&difference::head(trace, name), mapped.map(|(_, values)| values))
+            .optional(&head(trace, name), mapped.map(|(_, values)| values))
     }
 }

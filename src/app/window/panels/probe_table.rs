@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
+use egui::Grid;
 use egui::style::ScrollStyle;
-use egui::{Button, Grid, Response, RichText, Role, ScrollArea, Ui, WidgetInfo};
 
-use super::{Panel, PanelContext, overview, table};
+use super::{overview, table};
 use crate::app::jobs::ProbeId;
-use crate::app::state::command::{CTRL, Command};
+use crate::app::state::command::CTRL;
 use crate::app::state::{RevealTarget, State};
-use crate::app::window::widgets::{follow_focus, in_reach, paint_sort};
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::{in_reach, paint_sort};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, OWN};
 use crate::model::explain::intervention::Intervention;
-use crate::viz::draw::{Table, font, minus};
+use crate::viz::draw::{Table, minus};
+use crate::viz::export;
 use crate::viz::figures::dataset::label;
-use crate::viz::{Info, TabGroup, export};
 
 /// Measures whose means over the images are columns; not every head has all.
 const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];

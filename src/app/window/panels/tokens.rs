@@ -3,15 +3,14 @@
 
 use std::sync::Arc;
 
-use eframe::egui;
-use egui::{Align2, FontId, Rect, Response, Role, ScrollArea, Sense, Ui, Vec2, WidgetInfo};
+use egui::{Align2, FontId};
 
-use super::{Panel, PanelContext, placeholder, table};
-use crate::app::window::style;
-use crate::app::window::widgets::{follow_focus, paint_sort};
-use crate::model::trace::{Reading, Trace};
-use crate::viz::draw::{Table, color32, font, minus};
-use crate::viz::{Info, TabGroup, export, readout};
+use super::table;
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::paint_sort;
+use crate::model::trace::Reading;
+use crate::viz::draw::{Table, minus};
+use crate::viz::{export, readout};
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;

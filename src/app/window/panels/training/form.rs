@@ -3,8 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use eframe::egui;
-use egui::{CollapsingHeader, DragValue, Grid, RichText, TextEdit, Ui};
+use egui::{CollapsingHeader, DragValue, Grid};
 use indexmap::IndexSet;
 use serde_json::{Map, Value};
 
@@ -13,10 +12,11 @@ use crate::app::format::file_name;
 use crate::app::jobs::tasks::TaskForm;
 use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
-use crate::app::state::command::{Action, Command, FilePrompt};
+use crate::app::state::command::FilePrompt;
 use crate::app::state::settings::DEVICES;
-use crate::app::window::panels::{PanelContext, UiAction, backbone_options};
-use crate::app::window::widgets::{choice, combo, field, fit};
+use crate::app::window::panels::backbone_options;
+use crate::app::window::panels::prelude::*;
+use crate::app::window::widgets::fit;
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::backbone::token_spec::{TokenSpec, comma_separated};
 use crate::model::train::protocol::Protocol;

@@ -1,9 +1,8 @@
 //! The choice of heads, in groups, each with a line that says what it does.
 
-use eframe::egui;
-use egui::{CollapsingHeader, RichText, Ui};
+use egui::CollapsingHeader;
 
-use crate::app::window::widgets::at_right;
+use crate::app::window::panels::prelude::*;
 use crate::model::probe::head::{Group, HEADS, HeadSpec, of_paper};
 
 /// Draws the groups; `chosen` are ids of heads, kept in the order of the list. `without_cls` is the name of
