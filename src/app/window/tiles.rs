@@ -238,11 +238,12 @@ impl Behavior<Pane> for Panes<'_, '_> {
         tile: TileId,
         state: &TabState,
     ) -> egui::Response {
-        let title = self.tab_title_for_tile(tiles, tile).text().to_owned();
-        let ground = self.tab_bg_color(ui.visuals(), tiles, tile, state);
+        let theme = self.cx.theme;
+        let (title, about) = title(self.panels, tiles, tile);
+        let ground = color32(if state.active { theme.ground } else { style::panel(theme) });
         // Of the two bars above one another, the pages' has the accent.
-        let line = if self.pages.contains(&tile) { self.cx.theme.series(0) } else { self.cx.theme.muted };
-        let tab = tab::Tab { title: &title, state, ground, line: color32(line) };
+        let line = color32(if self.pages.contains(&tile) { theme.series(0) } else { theme.muted });
+        let tab = tab::Tab { title: &title, state, ground, line };
         let (response, closed) = tab.show(ui, id);
         let is_asked = self.reveal.as_ref().is_some_and(|pane| pane_ids(tiles, tile).contains(&&*pane.0));
         // A window that is made smaller, or zoomed, has the active tab in sight as before. For two frames: arrows beside the tabs
@@ -257,21 +258,14 @@ impl Behavior<Pane> for Panes<'_, '_> {
         if is_asked || is_resized || response.clicked() || response.gained_focus() {
             ui.scroll_to_rect_animation(response.rect, None, ScrollAnimation::none());
         }
-        if closed {
-            self.on_tab_close(tiles, tile);
+        if let Some(Tile::Pane(pane)) = tiles.get(tile).filter(|_| closed) {
+            self.closed = Some(pane.0.clone()); // the layout closes it, as a change that can be undone
         }
-        self.on_tab_button(tiles, tile, response)
+        response.on_hover_text(about)
     }
 
     fn is_tab_closable(&self, tiles: &Tiles<Pane>, tile: TileId) -> bool {
         matches!(tiles.get(tile), Some(Tile::Pane(_)))
-    }
-
-    fn on_tab_close(&mut self, tiles: &mut Tiles<Pane>, tile: TileId) -> bool {
-        if let Some(Tile::Pane(pane)) = tiles.get(tile) {
-            self.closed = Some(pane.0.clone());
-        }
-        false // the layout closes it, as a change that can be undone
     }
 
     fn on_edit(&mut self, edit: EditAction) {
@@ -279,15 +273,6 @@ impl Behavior<Pane> for Panes<'_, '_> {
         if matches!(edit, EditAction::TileResized | EditAction::TileDropped) {
             self.edited = Some(edit);
         }
-    }
-
-    fn on_tab_button(
-        &mut self,
-        tiles: &mut Tiles<Pane>,
-        tile: TileId,
-        button: egui::Response,
-    ) -> egui::Response {
-        button.on_hover_text(title(self.panels, tiles, tile).1)
     }
 
     fn tab_bar_height(&self, _style: &egui::Style) -> f32 {
@@ -300,16 +285,6 @@ impl Behavior<Pane> for Panes<'_, '_> {
 
     fn tab_bar_color(&self, visuals: &Visuals) -> egui::Color32 {
         visuals.panel_fill
-    }
-
-    fn tab_bg_color(
-        &self,
-        _visuals: &Visuals,
-        _tiles: &Tiles<Pane>,
-        _tile: TileId,
-        state: &TabState,
-    ) -> egui::Color32 {
-        color32(if state.active { self.cx.theme.ground } else { style::panel(self.cx.theme) })
     }
 
     fn simplification_options(&self) -> SimplificationOptions {
