@@ -1,7 +1,7 @@
 //! Draws one figure of one trace into a rectangle, and marks the hovered and the pinned token in it. A tooltip
 //! reads out what the pointer is over; a click pins its token.
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use egui::{Popup, Pos2, Tooltip};
@@ -49,7 +49,8 @@ pub struct Subject<'a> {
 pub struct FigureView {
     /// Keyed by the trace's address, the figure and its options.
     plot: PlotView<(usize, &'static str, Options), TracePlot>,
-    positions: Positions,
+    /// The token at every position; empty with several sweeps, in which a token has no single position.
+    order: OnceCell<Vec<usize>>,
     /// The last readout, and what it is of.
     read: Option<(Hover, Readout)>,
 }
@@ -78,10 +79,12 @@ impl FigureView {
                 }
             };
         if is_new {
-            (self.positions, self.read) = (Positions::default(), None);
+            (self.order, self.read) = (OnceCell::new(), None);
         }
+        let order = || self.order.get_or_init(|| order::single(trace).unwrap_or_default());
+        let token_at = |position: usize| order().get(position).copied();
         if let Some(hover) = painted.hover
-            && let Some(token) = hover.token.or_else(|| self.positions.token(trace, hover.position?))
+            && let Some(token) = hover.token.or_else(|| token_at(hover.position?))
         {
             cx.hover.found = Some(token);
             if painted.response.clicked() {
@@ -96,13 +99,15 @@ impl FigureView {
                 show_readout(&painted.response, readout);
             }
         }
-        if let Some(at) =
-            step.filter(|_| figure.properties().marks_step).and_then(|step| self.positions.step(trace, step))
-        {
+        let marked = step.filter(|_| figure.properties().marks_step);
+        if let Some(position) = marked.and_then(|step| playhead::position(trace, step)) {
+            let at = Hover { token: token_at(position), position: Some(position), item: None };
             canvas.lay_over(ui, &playhead::marks(scene, at, cx.theme));
         }
-        let mut place =
-            |token| Hover { token: Some(token), position: self.positions.position(trace, token), item: None };
+        let place = |token| {
+            let position = order().iter().position(|read| *read == token);
+            Hover { token: Some(token), position, item: None }
+        };
         if let Some(pinned) = cx.hover.pinned {
             canvas.pin(ui, scene, place(pinned), cx.theme);
         }
@@ -176,35 +181,6 @@ fn show_readout(response: &Response, readout: &Readout) {
             ui.weak(&readout.note);
         }
     });
-}
-
-/// A trace's tokens by position and positions by token, computed at first use.
-#[derive(Default)]
-struct Positions(Option<(Vec<usize>, HashMap<usize, usize>)>);
-
-impl Positions {
-    fn known(&mut self, trace: &Trace) -> &(Vec<usize>, HashMap<usize, usize>) {
-        self.0.get_or_insert_with(|| {
-            // With several sweeps a token has no single position: both stay empty.
-            let order = order::single(trace).unwrap_or_default();
-            let positions = order.iter().enumerate().map(|(k, &i)| (i, k)).collect();
-            (order, positions)
-        })
-    }
-
-    fn token(&mut self, trace: &Trace, position: usize) -> Option<usize> {
-        self.known(trace).0.get(position).copied()
-    }
-
-    /// The token read at the last of the first `step` steps.
-    fn step(&mut self, trace: &Trace, step: usize) -> Option<Hover> {
-        let position = playhead::position(trace, step)?;
-        Some(Hover { token: self.token(trace, position), position: Some(position), item: None })
-    }
-
-    fn position(&mut self, trace: &Trace, token: usize) -> Option<usize> {
-        self.known(trace).1.get(&token).copied()
-    }
 }
 
 #[cfg(test)]
