@@ -96,6 +96,11 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
         Ok(PaintedPlot { plot, scene, canvas: &self.canvas, painted, is_new })
     }
 
+    /// The plot that was last painted, if it depends on `key`.
+    pub fn known(&self, key: &K) -> Option<&P> {
+        self.cached.as_ref().filter(|cached| cached.key.0 == *key).map(|cached| &cached.plot)
+    }
+
     /// The scene that was last painted, and where.
     pub fn shown(&self) -> Option<(&Scene, Rect)> {
         Some((self.cached.as_ref()?.drawn.as_ref().ok()?, self.canvas.last()))
@@ -111,7 +116,7 @@ impl<K: PartialEq, P: Plot> PlotView<K, P> {
     /// The smallest size in points at which all of a plot is legible, at `width` points; cached.
     fn legible(&mut self, key: &K, plot: &P, width: f32) -> Vec2 {
         let width = width.round() as i32;
-        let same = self.cached.as_ref().is_some_and(|cached| cached.key.0 == *key);
+        let same = self.known(key).is_some();
         let known = self.legible.filter(|(at, _)| same && *at == width).map(|(_, size)| size);
         let size = known.unwrap_or_else(|| {
             let Size { width, height } = plot.legible(width as f32);
@@ -185,10 +190,24 @@ pub fn menu(response: &Response, cx: &mut PanelContext<'_>, plot: impl Fn() -> A
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::viz::figures::plot::Caption;
+    use crate::viz::figures::rates::RatesPlot;
 
     #[test]
     fn letters_are_as_small_in_a_low_pane_as_in_a_narrow_one() {
         let zooms = [(700.0, 500.0), (300.0, 500.0), (700.0, 200.0)].map(|(x, y)| zoom(Vec2::new(x, y)));
         assert_eq!(zooms, [1.7, 1.45, 1.45]);
+    }
+
+    #[test]
+    fn a_plot_is_known_by_what_it_depends_on_once_it_is_painted() {
+        let mut view = PlotView::default();
+        let ui = |ui: &mut Ui| {
+            let area = PlotArea { rect: ui.max_rect(), zoom: 1.0, min_size: MIN_SIZE };
+            let plot = || RatesPlot { grids: Vec::new(), caption: Caption::default() };
+            drop(view.paint(ui, &Theme::light(), area, "one", plot));
+        };
+        drop(egui_kittest::Harness::new_ui(ui));
+        assert!(view.known(&"one").is_some() && view.known(&"other").is_none());
     }
 }

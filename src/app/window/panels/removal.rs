@@ -6,17 +6,11 @@ use super::plot_view::PlotView;
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::step_slider;
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
-use crate::viz::Empty;
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
-
-/// Curves, those subtracted from them, and the plot of the two.
-type Made = (Arc<Removal>, Option<Arc<Removal>>, Result<RemovalPlot, Empty>);
 
 pub struct RemovalPane {
     /// The chosen removal modes.
     modes: Vec<Mode>,
-    /// The plot that was made last: a difference is not computed in every frame.
-    made: Option<Made>,
     /// How the curves were last shown.
     view: Option<RemovalView>,
     /// Keyed by the addresses of the curves and of those subtracted, and the view.
@@ -25,7 +19,7 @@ pub struct RemovalPane {
 
 impl Default for RemovalPane {
     fn default() -> Self {
-        Self { modes: RemovalSpec::default().modes, made: None, view: None, plot: PlotView::default() }
+        Self { modes: RemovalSpec::default().modes, view: None, plot: PlotView::default() }
     }
 }
 
@@ -147,16 +141,6 @@ impl RemovalPane {
         Err(())
     }
 
-    /// The plot of curves, minus `other` if given; the one that was made last if that is of the same.
-    fn plot_of(&mut self, removal: &Arc<Removal>, other: Option<Arc<Removal>>) -> Result<RemovalPlot, Empty> {
-        let is_same = |(own, minus, _): &Made| {
-            Arc::ptr_eq(own, removal) && minus.as_ref().map(addr) == other.as_ref().map(addr)
-        };
-        self.made.take_if(|made| !is_same(made));
-        let make = || (removal.clone(), other.clone(), RemovalPlot::new(removal.clone(), other));
-        self.made.get_or_insert_with(make).2.clone()
-    }
-
     fn draw(
         &mut self,
         ui: &mut Ui,
@@ -165,8 +149,14 @@ impl RemovalPane {
         other: Option<Arc<Removal>>,
     ) {
         let Some(view) = self.view.clone() else { return };
+        let addr = |removal: &Arc<Removal>| Arc::as_ptr(removal).addr();
         let key = (addr(removal), other.as_ref().map(addr), view.clone());
-        let mut plot = match self.plot_of(removal, other) {
+        // A difference is not computed in every frame.
+        let made = match self.plot.known(&key) {
+            Some(plot) => Ok(plot.clone()),
+            None => RemovalPlot::new(removal.clone(), other),
+        };
+        let mut plot = match made {
             Ok(plot) => plot,
             Err(why) => return placeholder::empty(ui, &why.0),
         };
@@ -182,10 +172,6 @@ impl RemovalPane {
             }
         });
     }
-}
-
-fn addr(removal: &Arc<Removal>) -> usize {
-    Arc::as_ptr(removal).addr()
 }
 
 /// A checkbox for each mode.
@@ -225,37 +211,4 @@ fn choose<'a, T: PartialEq>(
         }
     });
     list.accessible_name(label).on_hover_text(label);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::trace::Picture;
-
-    #[test]
-    fn a_difference_is_made_once() {
-        let removal = |image: &str| {
-            Arc::new(Removal {
-                format: Default::default(),
-                image: image.into(),
-                probe: "gap".into(),
-                head: "gap".into(),
-                reading: Default::default(),
-                grid: Grid::new(1, 1),
-                seen: Picture::default(),
-                class: (0, "auk".into()),
-                rival: None,
-                fraction: vec![0.0, 1.0],
-                rankings: Default::default(),
-                modes: Default::default(),
-            })
-        };
-        let (own, other, mut pane) = (removal("a.png"), removal("b.png"), RemovalPane::default());
-        let mut shown =
-            |other: Option<&Arc<Removal>>| pane.plot_of(&own, other.cloned()).expect("one class").removal;
-        let first = shown(Some(&other));
-        assert!(Arc::ptr_eq(&first, &shown(Some(&other))), "it is not subtracted again");
-        assert!(Arc::ptr_eq(&own, &shown(None)) && !Arc::ptr_eq(&first, &shown(Some(&removal("b.png")))));
-    }
 }
