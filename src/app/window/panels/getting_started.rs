@@ -79,9 +79,8 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let steps = steps(cx.state);
     let next = steps.iter().position(|step| step.done.is_none());
     placeholder::middle(ui, 240.0, |ui| {
-        let theme = style::theme(ui);
-        let edge = egui::Stroke::new(1.0, color32(theme.faint));
-        let card = Frame::new().fill(color32(style::panel(&theme))).stroke(edge).corner_radius(8);
+        let edge = egui::Stroke::new(1.0, color32(cx.theme.faint));
+        let card = Frame::new().fill(color32(style::panel(cx.theme))).stroke(edge).corner_radius(8);
         card.inner_margin(Margin::symmetric(20, 16)).show(ui, |ui| {
             ui.set_width((ui.available_width() - 4.0).min(CARD_PX));
             ui.with_layout(Layout::top_down(Align::Min), |ui| {
@@ -101,18 +100,17 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 }
 
 fn step_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize, step: &Step, next: bool) {
-    let theme = style::theme(ui);
     ui.horizontal(|ui| {
         let (badge, _) = ui.allocate_exact_size(Vec2::splat(22.0), Sense::hover());
-        let color = if step.done.is_some() { style::fine(&theme) } else { theme.band };
+        let color = if step.done.is_some() { style::fine(cx.theme) } else { cx.theme.band };
         ui.painter().circle_filled(badge.center(), 10.5, color32(color));
         if step.done.is_some() {
-            let line = egui::Stroke::new(1.8, color32(theme.ground));
+            let line = egui::Stroke::new(1.8, color32(cx.theme.ground));
             let tick = [[-4.5, 0.5], [-1.5, 3.5], [4.5, -3.5]].map(|[x, y]| badge.center() + Vec2::new(x, y));
             ui.painter().line(tick.into(), line);
         } else {
             let (text, font) = ((at + 1).to_string(), FontId::proportional(13.0));
-            ui.painter().text(badge.center(), Align2::CENTER_CENTER, text, font, color32(theme.ink));
+            ui.painter().text(badge.center(), Align2::CENTER_CENTER, text, font, color32(cx.theme.ink));
         }
         let room = at_right(ui, |ui| {
             for (at, (action, text)) in step.actions.iter().enumerate() {

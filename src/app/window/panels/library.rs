@@ -112,7 +112,7 @@ fn datasets(ui: &mut Ui, cx: &mut PanelContext<'_>, room: f32, removals: &mut Ev
 
 fn dataset(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let Some((id, dataset)) = cx.state.library.datasets.get_index(at) else { return };
-    let (mut about, dot) = words(ui, cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
+    let (mut about, dot) = words(cx, &dataset.status, &dataset.path.display(), EvalSplit::summary);
     let used = cx.state.evaluations.dataset == Some(*id);
     let evaluating =
         cx.state.evaluations.under_way().and_then(|job| cx.state.jobs.get(&job)).filter(|_| used);
@@ -180,34 +180,32 @@ fn list(
 
 /// The description of a status of `source`, and the colour of its dot.
 pub fn words<F>(
-    ui: &Ui,
     cx: &PanelContext<'_>,
     status: &Status<F>,
     source: &dyn Display,
     ready: impl Fn(&F) -> String,
 ) -> (String, Color32) {
-    let theme = style::theme(ui);
     match status {
-        Status::Ready(info) => (ready(info), color32(style::fine(&theme))),
-        Status::Closed => ("Not open".to_owned(), color32(theme.band)),
+        Status::Ready(info) => (ready(info), color32(style::fine(cx.theme))),
+        Status::Closed => ("Not open".to_owned(), color32(cx.theme.band)),
         Status::Failed(_, error) => {
             // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
             let rest = line.strip_prefix(&source.to_string());
             let reason = rest.map_or(line, |rest| rest.trim_start_matches([':', ' ', '/', '\\']));
-            (reason.to_owned(), color32(style::failed(&theme)))
+            (reason.to_owned(), color32(style::failed(cx.theme)))
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
             let words = progress.map_or("Opening…".to_owned(), Progress::line);
-            (words, color32(theme.series(4)))
+            (words, color32(cx.theme.series(4)))
         }
     }
 }
 
 fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
     let Some((id, backbone)) = cx.state.library.backbones.get_index(at) else { return };
-    let (about, dot) = words(ui, cx, &backbone.status, &backbone.source, BackboneInfo::summary);
+    let (about, dot) = words(cx, &backbone.status, &backbone.source, BackboneInfo::summary);
     let name = backbone.name();
     let selected = cx.backbone().is_some_and(|(read, _)| read == *id);
     let info = backbone.status.ready();

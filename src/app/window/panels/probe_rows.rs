@@ -53,17 +53,16 @@ impl ProbeRows {
     /// Draws the probe at index `at` of the library.
     pub fn row(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
         let Some((id, probe)) = cx.state.library.probes.get_index(at) else { return };
-        let (mut about, mut dot) = words(ui, cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
+        let (mut about, mut dot) = words(cx, &probe.status, &probe.path.display(), ProbeInfo::summary);
         let fit = cx.state.library.fit(*id);
-        let theme = style::theme(ui);
         match &fit {
             Some(Compatibility::DoesNot(why)) => {
-                (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(&theme)));
+                (about, dot) = (format!("Does not fit: {why}"), color32(style::failed(cx.theme)));
             }
             Some(Compatibility::Doubtful(why)) => {
-                (about, dot) = (format!("Doubtful: {why}"), color32(theme.series(4)));
+                (about, dot) = (format!("Doubtful: {why}"), color32(cx.theme.series(4)));
             }
-            None if probe.status.ready().is_some() => dot = color32(theme.band),
+            None if probe.status.ready().is_some() => dot = color32(cx.theme.band),
             Some(Compatibility::Fits) | None => {}
         }
         let shown = cx.column().is_some_and(|column| column.probe == *id);
