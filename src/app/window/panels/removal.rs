@@ -8,19 +8,14 @@ use crate::app::window::widgets::step_slider;
 use crate::model::explain::removal::{Mode, RANKINGS, Removal, RemovalSpec};
 use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ranking_name};
 
+#[derive(Default)]
 pub struct RemovalPane {
     /// The chosen removal modes.
-    modes: Vec<Mode>,
+    spec: RemovalSpec,
     /// How the curves were last shown.
     view: Option<RemovalView>,
     /// Keyed by the addresses of the curves and of those subtracted, and the view.
     plot: PlotView<(usize, Option<usize>, RemovalView), RemovalPlot>,
-}
-
-impl Default for RemovalPane {
-    fn default() -> Self {
-        Self { modes: RemovalSpec::default().modes, view: None, plot: PlotView::default() }
-    }
 }
 
 impl Panel for RemovalPane {
@@ -70,13 +65,12 @@ impl Panel for RemovalPane {
 impl RemovalPane {
     /// Draws the choice of modes, the button that computes the curves and, if the encoder takes part, the cost.
     fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: Button<'_>) {
-        choose_modes(ui, &mut self.modes);
-        let button = ui.add_enabled(!self.modes.is_empty(), button);
+        choose_modes(ui, &mut self.spec.modes);
+        let button = ui.add_enabled(!self.spec.modes.is_empty(), button);
         if button.on_disabled_hover_text("Choose what is removed").clicked() {
-            cx.send(Command::RemoveTokens(column, self.modes.clone()));
+            cx.send(Command::RemoveTokens(column, self.spec.modes.clone()));
         }
-        let spec = RemovalSpec { modes: self.modes.clone(), ..RemovalSpec::default() };
-        let passes = spec.passes(RANKINGS.len());
+        let passes = self.spec.passes(RANKINGS.len());
         if passes > 0.0 {
             ui.weak(format!("Costs up to {passes:.0} full encoder passes"));
         }
@@ -128,13 +122,13 @@ impl RemovalPane {
             Some(Ok(other)) => return Ok(Some(other.clone())),
             Some(Err(error)) => {
                 if placeholder::failed(ui, cx, error, Some("Try again")) {
-                    cx.send(Command::RemoveTokens(pinned, self.modes.clone()));
+                    cx.send(Command::RemoveTokens(pinned, self.spec.modes.clone()));
                 }
             }
             None => {
                 let hint = "The pinned column has no removal curves yet";
                 if placeholder::invite(ui, hint, "Remove its tokens too") {
-                    cx.send(Command::RemoveTokens(pinned, self.modes.clone()));
+                    cx.send(Command::RemoveTokens(pinned, self.spec.modes.clone()));
                 }
             }
         }
