@@ -72,8 +72,7 @@ impl StepTiming {
         let patches = Tensor::<3>::random([images, dims.grid.len(), dims.width], random, device);
         let cls = Tensor::<2>::random([images, dims.width], random, device);
         let image_seeds = (0..images as u64).collect();
-        let batch =
-            Batch { patches, cls: Some(cls), grid: dims.grid, image_seeds, training: false }.tracked();
+        let batch = Batch { patches, cls: Some(cls), grid: dims.grid, image_seeds, training: false };
         let labels = Labels::new(&classes, device);
         let trainers = fresh(plan, dims, 0, device)?;
         Ok(Self { trainers, batch, labels, rate: plan.settings.rate })
@@ -83,8 +82,9 @@ impl StepTiming {
     /// whose kernels are others.
     fn prepare(&mut self) {
         let on_gpu = !on_cpu(&self.batch.patches.device());
+        let batch = self.batch.clone().tracked();
         for _ in 0..=usize::from(on_gpu) {
-            step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
+            step_all(&mut self.trainers, &batch, &self.labels, |_| self.rate);
         }
         if on_gpu {
             self.evaluation();
@@ -93,10 +93,11 @@ impl StepTiming {
 
     /// Mean time of a step, over 1 to [`MAX_STEPS`] steps.
     fn step(&mut self) -> Duration {
+        let batch = self.batch.clone().tracked();
         let begun = Instant::now();
         let mut steps = 0;
         while steps == 0 || (steps < MAX_STEPS && begun.elapsed() < LONG_ENOUGH) {
-            step_all(&mut self.trainers, &self.batch, &self.labels, |_| self.rate);
+            step_all(&mut self.trainers, &batch, &self.labels, |_| self.rate);
             steps += 1;
         }
         begun.elapsed() / steps
@@ -106,7 +107,7 @@ impl StepTiming {
     fn evaluation(&self) -> Duration {
         let begun = Instant::now();
         let trainers: Vec<_> = self.trainers.iter().collect();
-        for logits in logits(&trainers, &self.batch.clone().untracked()) {
+        for logits in logits(&trainers, &self.batch) {
             logits.argmax(1).into_data(); // waits for the device
         }
         begun.elapsed()

@@ -111,12 +111,6 @@ impl Batch {
         Self { patches, cls, training: true, ..self }
     }
 
-    /// The same batch for evaluation, without recording.
-    pub fn untracked(self) -> Self {
-        let (patches, cls) = (self.patches.inner(), self.cls.map(Tensor::inner));
-        Self { patches, cls, training: false, ..self }
-    }
-
     /// The same batch with its patch tokens in float32.
     pub fn in_float32(&self) -> Self {
         if self.patches.dtype() == DType::F32 {
