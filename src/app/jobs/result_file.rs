@@ -24,10 +24,7 @@ impl ResultFile {
         Ok(Self { path, bytes })
     }
 
-    /// Writes it below `folder`, atomically.
-    ///
-    /// # Errors
-    /// If its path leads out of `folder`, or it cannot be written.
+    /// Writes it below `folder`, atomically. An error if its path leads out of it.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
         let below = |part: Component<'_>| matches!(part, Component::Normal(_));
         ensure!(
