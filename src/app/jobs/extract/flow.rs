@@ -1,7 +1,7 @@
 //! The extraction pipeline: one thread decodes and prepares the next images, the calling thread, which owns
 //! every tensor, runs the backbone, and a third writes the tokens of the previous ones. Bounded channels
 //! connect them, so memory does not grow with the dataset. The time of each stage is measured, which shows
-//! the slowest.
+//! the slowest; that of an image is also measured before, on a few.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use burn::tensor::Device;
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::outage::{Outage, of_disk};
@@ -26,6 +27,7 @@ use crate::model::data::image::Photo;
 use crate::model::data::token_cache::{CacheError, CacheScan, Names, SHARD, TokenCache, Writer};
 use crate::model::data::{Dataset, Sample};
 use crate::model::io::sha256;
+use crate::model::ops::cpu::on_cpu;
 use crate::model::tokens::Tokens;
 
 /// Batch size of the backbone in images: a divisor of a shard, so that a resumed extraction forms the
@@ -34,6 +36,9 @@ use crate::model::tokens::Tokens;
 pub(super) fn batch(device: &Device) -> usize {
     if *device == Device::flex() { SHARD / 2 } else { SHARD }
 }
+
+/// Most images on which [`Plan::time`] measures.
+pub const TRIED: usize = 8;
 
 /// Time of every stage of an extraction, in seconds. Decoding and writing run concurrently with the backbone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -220,6 +225,26 @@ impl Plan {
             Some(why) if !readable => Err(ExtractError::Unreadable { images: self.images, why }),
             _ => Ok(Some(spent)),
         }
+    }
+
+    /// Mean time per image, decoding included, over the readable ones of `samples`, after a warm-up forward pass.
+    /// `None` if none can be read.
+    pub fn time(&self, samples: &[Sample], device: &Device) -> Result<Option<Duration>, ExtractError> {
+        let begun = Instant::now();
+        let pixels = samples.par_iter().filter_map(|sample| prepare(sample, &self.preprocessor).ok());
+        let pixels: Vec<Pixels> = pixels.collect();
+        let decoding = begun.elapsed();
+        if pixels.is_empty() {
+            return Ok(None);
+        }
+        let reader = self.open(device)?;
+        // A GPU tunes its kernels for every size of a batch.
+        let warm_up = if on_cpu(device) { 1 } else { pixels.len() };
+        reader.forward(&pixels[..warm_up])?;
+        let begun = Instant::now();
+        reader.forward(&pixels)?;
+        // An extraction decodes concurrently with the backbone: the slower of the two decides.
+        Ok(Some(begun.elapsed().max(decoding) / pixels.len() as u32))
     }
 }
 

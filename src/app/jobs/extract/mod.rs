@@ -10,7 +10,6 @@ mod messages;
 mod outage;
 mod recompute;
 mod settings;
-mod step_timing;
 pub mod verb;
 mod verify;
 
@@ -22,12 +21,11 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 pub use self::error::ExtractError;
-pub use self::flow::Spent;
+pub use self::flow::{Spent, TRIED};
 pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, out_of_memory, shared_images};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
-pub use self::step_timing::TRIED;
 use crate::app::format;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::rate::Pace;

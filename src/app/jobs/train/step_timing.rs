@@ -40,10 +40,7 @@ pub fn time(engine: &mut Engine, spec: &TimeSpec, reporter: &mut dyn Reporter) -
     let TimeSpec { plan, preflight, tokens, samples } = spec;
     let settings = &plan.settings;
     let device = (engine.env.device)(&settings.device)?.device;
-    let image = match samples.is_empty() {
-        true => None,
-        false => tokens.time(samples, &device)?,
-    };
+    let image = tokens.time(samples, &device)?;
     reporter.pause(engine)?;
     let images = settings.batch.min(preflight.train).min(BATCH);
     let mut trial = StepTiming::new(plan, preflight.dims, images, &device)?;
