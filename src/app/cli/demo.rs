@@ -1,8 +1,11 @@
-//! `ssmprobe demo results`: what the bundled demo shows, as files, for machines without a display.
+//! `ssmprobe demo`: the bundled demo, made by the program itself, and what it shows, as files, for machines without a display.
+
+use clap::Subcommand;
 
 use crate::app::cli;
 use crate::app::cli::prelude::*;
 use crate::app::demo::{self, DemoBackbone, DemoInfo};
+use crate::app::devtools::demo::Build;
 use crate::app::format::file_stem;
 use crate::app::value_parser::whole_number;
 use crate::viz::Figure;
@@ -13,10 +16,33 @@ const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
 /// Rows of that comparison.
 const ROWS: [&dyn Figure; 3] = [&TokenMap(None), &ScanPath, &Predictions];
 
+/// Build the bundled demo, or write its results to a folder
+#[derive(Args)]
+pub struct Demo {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Build(Build),
+    Results(Results),
+}
+
+impl Demo {
+    /// Builds the demo, or writes its results.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self.what {
+            What::Build(build) => build.run(),
+            What::Results(results) => results.run(),
+        }
+    }
+}
+
 /// Write the results of the bundled demo to a folder: arrays, tables and figures
 #[derive(Args)]
 #[command(after_long_help = LONG)]
-pub struct Results {
+struct Results {
     /// Folder to write to
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
@@ -33,7 +59,7 @@ Runs `ssmprobe inspect` and `ssmprobe figures` on the demo and prints the comman
   OUT/<backbone>/<scene>-sinkhorn-<figure>.svg   every figure of the Sinkhorn probe, of the first scene";
 
 impl Results {
-    pub fn run(self) -> anyhow::Result<ExitCode> {
+    fn run(self) -> anyhow::Result<ExitCode> {
         let demo = demo::demo()?;
         let about = DemoInfo::open(&demo)?;
         let mut images = about.images(&demo);
