@@ -114,7 +114,6 @@ pub struct DemoHead {
 impl DemoInfo {
     /// The name of its file in the demo's folder.
     pub const FILE: &str = "demo.json";
-    /// Largest file, in bytes.
     const MAX_BYTES: u64 = 1 << 20;
 
     /// Reads it from the demo's folder; an error if the file cannot be read, or describes no demo.

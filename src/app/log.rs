@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fmt::{self, Debug, Write};
 use std::sync::{Mutex, TryLockError};
 
-/// Most lines that are kept.
 const MAX_LINES: usize = 100;
 /// Bytes of a line beyond which it is cut off.
 const MAX_LINE_BYTES: usize = 500;

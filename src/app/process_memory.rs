@@ -5,7 +5,6 @@ use std::io::Write;
 
 use crate::model::device::proc_bytes;
 
-/// What Linux says of this process.
 const STATUS: &str = "/proc/self/status";
 
 /// Makes the allocator keep freed memory for reuse. A training step frees megabytes that the next one allocates; by

@@ -7,11 +7,9 @@ use std::time::{Duration, Instant};
 pub struct Pace {
     /// Images done, those of earlier attempts included.
     pub done: usize,
-    /// All images.
     pub total: usize,
     /// Images a second since this attempt began.
     pub rate: f64,
-    /// Time left at this rate.
     pub left: Duration,
 }
 
@@ -36,7 +34,6 @@ impl RateMeter {
         done
     }
 
-    /// The pace with `done` images done.
     pub fn at(&self, done: usize) -> Pace {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-6);
         let rate = done.saturating_sub(self.start) as f64 / seconds;

@@ -52,7 +52,6 @@ enum Action {
 }
 
 impl Cache {
-    /// Lists the caches, or removes some.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut code = ExitCode::SUCCESS;
         match self.action {

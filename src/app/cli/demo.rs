@@ -13,7 +13,6 @@ use crate::viz::figures::{predictions::Predictions, scan_path::ScanPath, token_m
 
 /// Heads whose figures stand side by side.
 const COMPARED: [&str; 3] = ["gap", "raster", "sinkhorn"];
-/// Rows of that comparison.
 const ROWS: [&dyn Figure; 3] = [&TokenMap(None), &ScanPath, &Predictions];
 
 /// Build the bundled demo, or write its results to a folder
@@ -30,7 +29,6 @@ enum What {
 }
 
 impl Demo {
-    /// Builds the demo, or writes its results.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             What::Build(build) => build.run(),

@@ -97,7 +97,6 @@ fn size(bytes: u64) -> String {
     if bytes >= 1 << 50 { "no limit".into() } else { format::bytes(bytes) }
 }
 
-/// The backends compiled into this program.
 pub(super) fn built_with() -> Vec<&'static str> {
     let wgpu = if cfg!(feature = "vulkan") { "wgpu with SPIR-V" } else { "wgpu with WGSL" };
     ["flex", wgpu].into_iter().chain(cfg!(feature = "cuda").then_some("cuda")).collect()

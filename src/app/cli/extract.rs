@@ -31,7 +31,6 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Extracts the missing tokens.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if self.submit.submit.is_some() && (self.on.host().is_some() || self.asked.plan) {

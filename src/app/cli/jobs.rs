@@ -226,7 +226,6 @@ struct Watch {
 }
 
 impl Watch {
-    /// Time until the next poll.
     fn interval(&self, plan: &Plan) -> Duration {
         match plan.place {
             SubmitTarget::Local => LOCAL_INTERVAL,

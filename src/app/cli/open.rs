@@ -154,7 +154,6 @@ fn device_name(name: &str) -> Result<String, String> {
     }
 }
 
-/// Parses the id of a pane.
 fn pane(id: &str) -> Result<String, String> {
     let panels = panels::all();
     // The library is always shown.

@@ -34,7 +34,6 @@ class, one of 12, is the object's shape AND pattern; every distractor has only o
   DIR/scenes.json                                          seed, sizes, classes, version";
 
 impl Scenes {
-    /// Draws the scenes into the folder.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
         if set.train + set.val == 0 {

@@ -13,7 +13,6 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Serves until the input ends.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let Self { stdio: true } = self else { unreachable!("it is required") };
         serve::serve()?;

@@ -66,7 +66,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Measures, and prints what came out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let sizes = self.sizes()?;

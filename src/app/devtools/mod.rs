@@ -123,7 +123,6 @@ fn is_real_pointer(event: &egui::Event) -> bool {
 }
 
 impl Bench {
-    /// Measures and prints what came out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.what {
             Some(What::Window(verb)) => verb.run(),

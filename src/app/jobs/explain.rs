@@ -22,7 +22,6 @@ use crate::model::explain::{self, Question, prepare_nulls};
 use crate::model::probe::{Probe, ProbeError};
 use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
-/// Images in one forward pass.
 const BATCH: usize = 16;
 /// Most predictions of a trace.
 pub const TOP: usize = 24;

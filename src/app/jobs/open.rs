@@ -22,9 +22,7 @@ use crate::app::paths::expanded;
 use crate::model::data::{self, DataError, Dataset, Split};
 use crate::model::train::run::{Manifest, Run, RunError};
 
-/// Images of one event.
 const IMAGES_PER_EVENT: usize = 1000;
-/// Most images listed by one request.
 const MAX_IMAGES: usize = 2_000_000;
 
 /// Jobs of the thread that reads files.

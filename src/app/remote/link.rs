@@ -38,7 +38,6 @@ pub struct Link {
     last_error: Option<String>,
 }
 
-/// The state of the connection.
 enum Phase {
     /// A thread is connecting.
     Starting(Receiver<Result<Remote, RemoteError>>),

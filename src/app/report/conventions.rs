@@ -12,7 +12,6 @@ use crate::model::train::run::Variant;
 /// Largest difference between a figure with two decimals and the value it rounds, with room for floating-point error.
 const MAX_ROUNDING_ERROR: f64 = 0.0051;
 
-/// The conventions of counting.
 const CONVENTIONS: [&str; 4] = ["multiply-adds", "2 x multiply-adds", "hooks", "2 x hooks"];
 
 /// One table per run with a trained head.

@@ -13,7 +13,6 @@ use crate::model::train::run::Variant;
 const MEAN_LABELS: [&str; 2] = ["Mean of untrained", "Mean of random"];
 /// Label of the rows of null bands for a single image, which evaluations by earlier versions have.
 const SINGLE_IMAGE_LABEL: &str = "Random, one image";
-/// Decimals of all values.
 const DIGITS: usize = 3;
 
 /// One table per run with evaluated probes that have a router.

@@ -78,7 +78,6 @@ fn line(row: &Row) -> String {
     format!("{begun}{line} \\\\\n")
 }
 
-/// Escapes text for LaTeX.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Backticks in pairs are code; a single one is not the quotation mark that LaTeX takes it for.

@@ -9,9 +9,7 @@ use crate::model::probe::head::{self, mean};
 use crate::model::stats::mean_and_deviation;
 use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
 
-/// One variant of a sweep.
 pub struct Point<'a> {
-    /// The variant.
     pub variant: &'a Variant,
     /// The settings in its name, as pairs of field and value.
     pub settings: Vec<(&'a str, &'a str)>,

@@ -119,12 +119,10 @@ impl Session {
         }
     }
 
-    /// Whether this window has a file.
     pub fn has_file(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Whether a write is in progress.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }

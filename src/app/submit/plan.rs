@@ -14,9 +14,7 @@ use crate::app::jobs::user_error::Usage;
 use crate::app::paths::{self, make_folder, program};
 use crate::model::io::{Format, atomic_file};
 
-/// Largest plan file, in bytes.
 const MAX_PLAN_BYTES: u64 = 1 << 24;
-/// Most tasks of a plan.
 const MAX_TASKS: u64 = 1_000_000;
 /// The name of the stage whose tasks train, each into a folder of its own.
 pub const TRAIN: &str = "train";

@@ -118,7 +118,6 @@ fn owner(_: &Path) -> Option<String> {
     None
 }
 
-/// Parses a line of `squeue`.
 fn parse_queued(line: &str) -> Option<Queued> {
     let mut fields = line.splitn(6, '|').map(|field| field.trim().to_owned());
     let (id, number) = (fields.next()?, fields.next()?.parse().ok());

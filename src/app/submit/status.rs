@@ -14,7 +14,6 @@ use super::{SlurmError, local, slurm};
 use crate::app::jobs::tasks::{self, plan_file};
 use crate::model::io::atomic_file;
 
-/// Largest state file, in bytes.
 const MAX_STATE_BYTES: u64 = 64;
 /// Bytes at the end of a log in which its last lines are looked for.
 const TAIL_BYTES: u64 = 1 << 14;

@@ -228,7 +228,6 @@ fn already_running(plan: &Plan) -> anyhow::Error {
         .into()
 }
 
-/// The tasks that wait or run.
 fn active_tasks(states: &[(Task, State)]) -> Vec<Task> {
     states.iter().filter(|(_, state)| state.is_active()).map(|(task, _)| *task).collect()
 }
@@ -308,7 +307,6 @@ fn options(plan: &Plan, stage: usize, ahead: usize, tasks: &[usize], dependencie
     options
 }
 
-/// The path of a stage's script.
 fn script_path(plan: &Plan, stage: &str) -> PathBuf {
     plan.home().join(format!("{stage}.sh"))
 }

@@ -18,7 +18,6 @@ use super::stdout::say;
 use crate::app::jobs::{Cancel, Working};
 use crate::model::io::temporary;
 
-/// The number of signals so far.
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the work checks [`flow`].
 static LISTENING: AtomicBool = AtomicBool::new(false);

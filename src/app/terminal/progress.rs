@@ -20,11 +20,9 @@ const LINE_INTERVAL: Duration = Duration::from_secs(15);
 /// Shortest time between two milestones where there is no terminal.
 const MILESTONE_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Shows the progress of a job.
 pub struct Display {
     bar: ProgressBar,
     is_terminal: bool,
-    /// When a line was last printed.
     printed: Instant,
     /// When the reading of kept tokens began.
     verifying: Instant,
@@ -32,7 +30,6 @@ pub struct Display {
 }
 
 impl Display {
-    /// A display that shows nothing yet.
     pub fn new() -> Self {
         let bar = ProgressBar::no_length(); // hidden if there is no terminal
         bar.set_style(ProgressStyle::with_template("{prefix} {wide_bar} {msg}").expect("a valid template"));

@@ -6,7 +6,6 @@ use crate::app::jobs::extract;
 use crate::app::jobs::{Cancel, Clock, JobError, Reporter, Unit};
 use crate::model::data::Dataset;
 
-/// Reports a job on the terminal.
 pub struct TerminalReporter {
     /// The bar and the lines.
     pub display: Display,
@@ -14,7 +13,6 @@ pub struct TerminalReporter {
 }
 
 impl TerminalReporter {
-    /// A reporter that shows nothing yet.
     pub fn new() -> Self {
         Self { display: Display::new(), clock: Clock::start(0) }
     }

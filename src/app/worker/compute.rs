@@ -73,7 +73,6 @@ pub(super) struct Queue {
     tasks: Arc<TaskQueue<Task>>,
     /// Long jobs that came while another was running.
     deferred: VecDeque<Job>,
-    /// Trainings that are to be paused.
     paused: HashSet<JobId>,
 }
 

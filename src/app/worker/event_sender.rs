@@ -75,7 +75,6 @@ impl EventSender {
     }
 }
 
-/// Sends the events of one job.
 #[derive(Clone)]
 pub(super) struct JobEvents {
     pub(super) sender: EventSender,

@@ -34,7 +34,6 @@ pub(super) struct FileReader {
     decoders: rayon::ThreadPool,
 }
 
-/// The thumbnails still to be made.
 #[derive(Default)]
 pub(super) struct ThumbnailQueue {
     pub(super) images: VecDeque<(ImageId, ImageSource)>,

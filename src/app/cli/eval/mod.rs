@@ -76,7 +76,6 @@ struct Report {
     results: Mutex<Results>,
 }
 
-/// The results so far.
 #[derive(Default)]
 struct Results {
     probes: Vec<EvaluatedProbe>,
@@ -88,7 +87,6 @@ struct Results {
 }
 
 impl Eval {
-    /// Evaluates every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let EvalFlags { part, join, .. } = &self.asked;

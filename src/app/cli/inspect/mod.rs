@@ -70,7 +70,6 @@ Exit codes: 0 at least one image was explained, 1 none was or the run failed, 2 
 130 stopped by Ctrl-C: results so far are written, summary included."#;
 
 impl Inspect {
-    /// Explains every image through every probe.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let report = Report::new(self.out, self.json);

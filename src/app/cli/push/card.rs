@@ -20,7 +20,6 @@ pub(super) struct Card<'a> {
     pub(super) source: &'a Source,
     /// The repository's id, ORGANISATION/NAME.
     pub(super) id: &'a str,
-    /// The Hub's id of the licence.
     pub(super) licence: &'a str,
     /// Whether the probes are of the best or the last epoch.
     pub(super) which: ProbeCheckpoint,
@@ -31,7 +30,6 @@ pub(super) struct Card<'a> {
 }
 
 impl Card<'_> {
-    /// The card as Markdown.
     pub(super) fn text(&self) -> String {
         let Self { source, id, licence, .. } = self;
         let manifest = &source.run.manifest;

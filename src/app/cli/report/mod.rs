@@ -120,7 +120,6 @@ impl Report {
         all
     }
 
-    /// Makes the tables, or the page.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let kinds = TABLES.iter().filter(|kind| self.table.is_empty() || self.table.contains(&kind.id));
         let (tables, sources) = tables_of(&kinds.collect::<Vec<_>>(), &self.runs, |source| {

@@ -24,7 +24,6 @@ use crate::model::train::{Event, HeadTrainer, Labelled, Task, TrainCursor, train
 
 /// Most validation scenes that an AUC is averaged over.
 pub const AUC_SCENES: u64 = 240;
-/// Scenes in one forward pass.
 const BATCH: usize = 48;
 
 /// Trains every head on the backbone in `out/<id>` and saves it to `out/probes/<id>`, as it was

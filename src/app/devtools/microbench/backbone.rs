@@ -18,7 +18,6 @@ use crate::model::backbone::{self, Backbone, config::Config, keys};
 
 pub(super) const GROUP: Group = Group { names, check, measure };
 
-/// Side of an image in pixels.
 const SIDE: usize = 224;
 
 /// A ViT of seeded weights with patches of 16 pixels.

@@ -21,7 +21,6 @@ const RATE: &str = "decode/rate";
 /// Size of a photograph in pixels.
 const WIDTH: u32 = 500;
 const HEIGHT: u32 = 375;
-/// Photographs decoded in one run.
 const PHOTOS: u64 = 16;
 /// Sine waves summed in each colour channel of a photograph, four parameters each.
 const WAVES: usize = 6;

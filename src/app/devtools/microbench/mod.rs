@@ -31,13 +31,11 @@ use crate::model::grid::Grid;
 use crate::model::probe::head::Dims;
 use crate::model::train::run::Variant;
 
-/// One measured value.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// What was measured: words from the general to the particular, with slashes between.
     pub name: String,
     pub device: String,
-    /// The measured value, in `unit`.
     pub value: f64,
     /// `s`, `images/s`, `steps/s`, `x` (times as long as another) or `MiB`.
     pub unit: &'static str,
@@ -100,7 +98,6 @@ fn unwritable() -> String {
 /// stops the measurement with [`Stopped`].
 pub type OnTurn<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 
-/// Everything a measurement needs.
 pub struct Setup<'a> {
     pub sizes: &'a Sizes,
     pub device: &'a Device,
@@ -141,7 +138,6 @@ impl Setup<'_> {
         Ok(figures)
     }
 
-    /// Whether the figure `name` is wanted.
     fn wants(&self, name: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|pattern| format::matches_pattern(name, pattern))
     }

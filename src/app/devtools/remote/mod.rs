@@ -39,7 +39,6 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Measures, and prints what came out.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut sitting = Sitting::open(self.delay)?;
         sitting.fill(self.images as usize)?;

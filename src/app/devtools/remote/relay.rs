@@ -10,9 +10,7 @@ use crate::app::devtools::prelude::*;
 use crate::app::paths::program;
 use crate::app::remote::hello::Hello;
 
-/// Most chunks in flight at once.
 const MAX_IN_FLIGHT: usize = 1 << 16;
-/// Most bytes of a chunk.
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Serves as `serve --stdio` does, and delays every message.

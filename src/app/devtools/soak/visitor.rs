@@ -20,7 +20,6 @@ use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
 
-/// Shortest time between two actions.
 const PAUSE: Duration = Duration::from_millis(120);
 /// Time between two evaluations of the dataset, and between two trainings.
 const TASK_INTERVAL: Duration = Duration::from_secs(6);
@@ -28,12 +27,10 @@ const TASK_INTERVAL: Duration = Duration::from_secs(6);
 const TRAIN_TIME: Duration = Duration::from_secs(2);
 /// Timeout of a training's preflight: longer than it takes, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Columns side by side at most.
 const MAX_COLUMNS: usize = 6;
 /// What is trained on: enough that a training can be stopped midway.
 const SCENES: Set = Set { seed: 5, train: 48, val: 24 };
 
-/// A simulated person at the window.
 pub struct Visitor {
     rng: ChaCha8Rng,
     folder: TempDir,

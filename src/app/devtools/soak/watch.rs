@@ -20,7 +20,6 @@ const MAX_FRAME_GROWTH: f64 = 50.0;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const PRINT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What was done so far.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Done {
     pub looks: u64,
@@ -52,7 +51,6 @@ pub struct Verdict {
     /// Growth of memory over the second half, in percent.
     memory_growth_percent: f64,
     faults: Vec<String>,
-    /// Whether there are no faults.
     pub kept: bool,
 }
 
@@ -77,7 +75,6 @@ impl Watch {
         Ok(Self { length, begun: now, sampled: now, printed: now, frames, drawn: 0, samples, slow })
     }
 
-    /// Marks the beginning of a frame.
     pub fn frame(&mut self) {
         self.frames.begin(true);
         self.drawn += 1;

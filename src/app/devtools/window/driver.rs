@@ -21,7 +21,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How long the frames of the resting window are counted then.
 const WATCH: Duration = Duration::from_secs(3);
 
-/// The window under the script.
 pub struct Driver {
     pub(super) app: App,
     pub(super) synthetic: SyntheticLibrary,

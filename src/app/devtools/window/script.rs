@@ -15,9 +15,7 @@ use crate::app::state::command::Command;
 use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
-/// Images that are selected.
 const IMAGES: usize = 12;
-/// Columns side by side.
 const SIDE_BY_SIDE: usize = 8;
 /// Frames in which the pointer moves over the columns.
 const HOVERED: usize = 200;
@@ -41,7 +39,6 @@ pub enum Stage {
     Over,
 }
 
-/// Progress of selecting images.
 #[derive(Default)]
 pub struct Selecting {
     /// Images that are still to be selected.

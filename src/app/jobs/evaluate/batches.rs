@@ -8,7 +8,6 @@ use crate::app::jobs::{JobError, Reporter, Unit};
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
 
-/// Images of a batch.
 const BATCH: usize = 32;
 /// Images of a batch whose tokens are also removed, which takes hundreds of times as long.
 const REMOVED_BATCH: usize = 4;

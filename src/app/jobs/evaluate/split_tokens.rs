@@ -22,7 +22,6 @@ use crate::model::io::atomic_file::is_refused;
 
 /// Tokens and regions of a split.
 pub(super) struct SplitTokens {
-    /// The backbone.
     pub backbone: BackboneId,
     /// The key of its reader.
     pub key: Arc<str>,

@@ -90,12 +90,10 @@ impl Plan {
         Ok(writers.into_iter().map(Writer::finish).collect::<Result<_, _>>()?)
     }
 
-    /// The state of every layer's cache.
     fn scans(&self) -> Result<Vec<CacheScan>, CacheError> {
         self.sources.iter().map(|source| self.scan(source, Some(self.images))).collect()
     }
 
-    /// A writer for every layer's cache.
     fn writers(&self, scans: Vec<CacheScan>) -> Result<Vec<Writer>, CacheError> {
         let names = Names { dataset: self.dataset.clone(), backbone: self.backbone.id.clone() };
         scans

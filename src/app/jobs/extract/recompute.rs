@@ -35,7 +35,6 @@ pub struct Recompute {
     part: usize,
     /// Images that cannot be read, in order.
     unreadable: Vec<usize>,
-    /// How training images are augmented.
     augmentation: (Augmentation, RandomCrop),
 }
 

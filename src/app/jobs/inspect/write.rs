@@ -23,7 +23,6 @@ use crate::viz::figures::scan_path::ScanPath;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{COLUMN, Figure, Options};
 
-/// The file `path` with these arrays.
 pub(super) fn npz(path: PathBuf, arrays: &Arrays) -> anyhow::Result<ResultFile> {
     ResultFile::new(path, npz::bytes(arrays))
 }
@@ -129,7 +128,6 @@ pub(super) fn arrays(trace: &Trace, tokens: Option<&Tokens>) -> Arrays {
     arrays
 }
 
-/// The JSON document of a trace.
 pub(super) fn document(trace: &Trace, loaded: &Loaded, explainer: &Explainer<'_>) -> Value {
     let names = &loaded.probe.meta.classes;
     let class = names.get(trace.evidence.class).cloned().unwrap_or(trace.evidence.class.to_string());

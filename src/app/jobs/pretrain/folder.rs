@@ -110,7 +110,6 @@ pub struct Point {
     pub images_per_second: f64,
 }
 
-/// A pre-training's folder.
 pub struct Folder(PathBuf);
 
 impl Folder {

@@ -45,7 +45,6 @@ impl TrainPlan {
         self.settings.data.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Opens the dataset.
     pub(super) fn dataset(&self) -> Result<Dataset, DataError> {
         data::open(self.data())
     }

@@ -67,7 +67,6 @@ pub struct Part {
     pub traces: Vec<Arc<Trace>>,
 }
 
-/// An image and its explanations.
 struct Image<'a> {
     name: &'a str,
     /// The note of the part, if this is its first image.

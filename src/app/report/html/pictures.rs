@@ -35,7 +35,6 @@ pub struct Pictures {
     traces: Vec<TraceData>,
 }
 
-/// A figure in both themes.
 #[derive(PartialEq, Serialize)]
 struct FigureData {
     /// Width and height, in points.

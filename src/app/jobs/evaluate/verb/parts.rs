@@ -119,7 +119,6 @@ impl PartFile {
         evaluate_until(engine, evaluator, self.images.end, context, reporter)
     }
 
-    /// The answers stored so far.
     fn read(&self) -> anyhow::Result<Vec<Option<Answer>>> {
         let (asked, answers): (_, Vec<Option<Answer>>) = answer_file::read(&self.path, MAX_BYTES)?;
         if asked != self.question || answers.len() > self.images.len() {
@@ -131,7 +130,6 @@ impl PartFile {
         Ok(answers)
     }
 
-    /// Writes all answers so far.
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
         answer_file::write(&self.path, &self.question, answers)
     }

@@ -28,7 +28,6 @@ pub(super) struct Setup {
     pub dataset: Dataset,
     /// Which of them are evaluated.
     pub eval_images: EvalImages,
-    /// The extraction.
     pub plan: Plan,
     /// The probes that fit.
     pub probes: Vec<ProbeFile>,
