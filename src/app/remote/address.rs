@@ -145,11 +145,6 @@ impl WorkerAddress {
         Ok(command)
     }
 
-    /// Whether messages are compressed: over ssh only.
-    pub(super) fn compresses(&self) -> bool {
-        *self != Self::Local
-    }
-
     /// The executable that this machine runs: the worker itself, or `ssh`.
     pub(super) fn executable(&self, program: Option<&str>) -> String {
         match self {

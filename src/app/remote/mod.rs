@@ -121,7 +121,7 @@ impl Remote {
         let greeted = greeting(&hello, HELLO_PATIENCE).and_then(|hello| {
             // From here on a closed pipe is a lost connection, no longer a failed start.
             remote.hello = Some(hello);
-            let (mut to, compress) = (stdin, place.compresses());
+            let (mut to, compress) = (stdin, *place != WorkerAddress::Local);
             Hello::asking(compress).write(&mut to)?;
             let requests = remote.requests.clone();
             let writing = Builder::new().name("remote requests".into());

@@ -344,7 +344,7 @@ impl Explainer<'_> {
             None => {}
         }
         let npz = write::npz(path("npz"), &write::arrays(&trace, flags.save_tokens.then_some(tokens)))?;
-        let json = write::pretty_json(path("json"), &document);
+        let json = ResultFile { path: path("json"), bytes: format!("{document:#}\n").into_bytes() };
         let files = [&npz, &json].map(|file| file.path.clone());
         keep(npz)?;
         if flags.save_traces {

@@ -32,11 +32,6 @@ pub(super) fn json(path: PathBuf, content: &impl Serialize) -> anyhow::Result<Re
     ResultFile::new(path, serde_json::to_vec(content))
 }
 
-/// The same for people to read: indented.
-pub(super) fn pretty_json(path: PathBuf, document: &Value) -> ResultFile {
-    ResultFile { path, bytes: format!("{document:#}\n").into_bytes() }
-}
-
 /// The arrays of removal curves by their names in files.
 pub(super) fn removal_arrays(removal: &Removal) -> Arrays {
     let vector = |values: &[f64]| Array::new([values.len()], values.iter().map(|&x| x as f32).collect());
