@@ -69,8 +69,7 @@ impl Cache {
             }
             Action::Clear { root, names, all } => {
                 if names.is_empty() && !all {
-                    let why = "name the caches to remove, as `ssmprobe cache list` shows them, or pass --all";
-                    return Err(Usage(why.to_owned()).into());
+                    refuse!("name the caches to remove, as `ssmprobe cache list` shows them, or pass --all");
                 }
                 let root = cache_root(root.cache.as_deref())?;
                 let entries = list::entries(&root)?;
@@ -125,8 +124,8 @@ fn choose(entries: Vec<Entry>, names: &[String]) -> anyhow::Result<Vec<Entry>> {
     for name in names {
         match entries.iter().filter(|entry| entry.name.starts_with(name.as_str())).count() {
             1 => {}
-            0 => bail!(Usage(format!("no cache is named {name}; `ssmprobe cache list` shows all"))),
-            more => bail!(Usage(format!("{more} caches begin with {name}; give a longer prefix"))),
+            0 => refuse!("no cache is named {name}; `ssmprobe cache list` shows all"),
+            more => refuse!("{more} caches begin with {name}; give a longer prefix"),
         }
     }
     let wanted = |entry: &Entry| names.iter().any(|name| entry.name.starts_with(name.as_str()));

@@ -34,8 +34,7 @@ impl Extract {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         if self.submit.submit.is_some() && (self.on.host().is_some() || self.asked.plan) {
-            let why = "--submit extracts in tasks of this machine: leave out --on and --plan, or --submit";
-            return Err(Usage(why.to_owned()).into());
+            refuse!("--submit extracts in tasks of this machine: leave out --on and --plan, or --submit");
         }
         if let Some(place) = self.submit.place(self.asked.part.is_some())? {
             return self.submit(place);

@@ -100,20 +100,20 @@ impl Import {
                 ),
                 false => String::new(),
             };
-            return Err(Usage(format!("{file}: no such file or folder; check the path{more}")).into());
+            refuse!("{file}: no such file or folder; check the path{more}");
         }
         self.check_flags()?;
         if let Some(project) = original::find(&self.project) {
             if let Ok(Probe { meta, .. }) = Probe::load(&self.checkpoint) {
                 let why =
                     format!("it is already a probe, with the head `{}`, and needs no import", meta.head);
-                return Err(Usage(format!("{file}: {why}; pass it as --probe")).into());
+                refuse!("{file}: {why}; pass it as --probe");
             }
             return self.import_head(project);
         }
         if !is_free("", &self.out)? {
             let out = self.out.display();
-            return Err(Usage(format!("{out}: the folder is not empty; choose a new one")).into());
+            refuse!("{out}: the folder is not empty; choose a new one");
         }
         let project = project::find(&self.project).expect("one of the values that are allowed");
         let Self { heads, image_size: image, normalize: scale, key, prefix, .. } = self;
@@ -134,13 +134,13 @@ impl Import {
         ];
         let Some((flag, _)) = unheeded.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
         let (of, project) = (if reads_head { "a backbone" } else { "a head" }, &self.project);
-        Err(Usage(format!("--{flag}: is for {of}, which --as {project} does not read; leave it out")))
+        refuse!("--{flag}: is for {of}, which --as {project} does not read; leave it out")
     }
 
     /// Converts a head into the file of a probe.
     fn import_head(self, project: &'static HeadProject) -> anyhow::Result<ExitCode> {
         if self.out.exists() {
-            return Err(Usage(format!("{}: already exists; choose a new file", self.out.display())).into());
+            refuse!("{}: already exists; choose a new file", self.out.display());
         }
         let backbone = match &self.backbone {
             None => BackboneMeta::default(),

@@ -320,7 +320,7 @@ fn list_all() -> anyhow::Result<ExitCode> {
     if folders.is_empty() {
         let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         let why = "there are no tasks; name the folder that was passed as --out, or for an evaluation RUN/evaluation";
-        return Err(Usage(format!("{}: {why}", places.join(", "))).into());
+        refuse!("{}: {why}", places.join(", "));
     }
     for folder in folders {
         let summary = Plan::open(&folder).and_then(|plan| Ok(summary(&states(&plan)?)));

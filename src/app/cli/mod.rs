@@ -52,7 +52,7 @@ mod prelude {
     pub(super) use serde_json::{Value, json};
 
     pub(super) use crate::app::format::{counted, shell_path, shell_word};
-    pub(super) use crate::app::jobs::user_error::Usage;
+    pub(super) use crate::app::jobs::user_error::{Usage, refuse};
     pub(super) use crate::app::terminal::interrupt;
     pub(super) use crate::app::terminal::progress::Display;
     pub(super) use crate::app::terminal::reporter::TerminalReporter;

@@ -119,7 +119,7 @@ impl Open {
             if let (None, Some(program)) = (&host, program) {
                 let why =
                     "is of another machine, and none is named; add --on, or give paths as ssh://HOST/PATH";
-                return Err(Usage(format!("--remote-program {program}: {why}")).into());
+                refuse!("--remote-program {program}: {why}");
             }
             let absolute = |path: &PathBuf| match host {
                 None if is_file_of_hub(path) => Ok(path.clone()),

@@ -44,8 +44,9 @@ impl Pretrain {
         let hides = self.settings.has("mask_ratio");
         let settings = self.settings.over(begun.unwrap_or_default());
         if hides && settings.objective == Objective::Supervised {
-            let why = "--mask-ratio: supervised pre-training hides no patches; leave it out, or pass --objective masked";
-            return Err(Usage(why.to_owned()).into());
+            refuse!(
+                "--mask-ratio: supervised pre-training hides no patches; leave it out, or pass --objective masked"
+            );
         }
         interrupt::listen();
         let spec = PretrainSpec { settings, out: self.out, resume: self.resume };

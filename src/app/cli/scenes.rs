@@ -37,16 +37,17 @@ impl Scenes {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let set = Set { seed: self.seed, train: self.train, val: self.val };
         if set.train + set.val == 0 {
-            bail!(Usage(format!(
+            refuse!(
                 "--train {} --val {}: give 1 to {MAX_SCENES} scenes in at least one of them",
-                set.train, set.val
-            )));
+                set.train,
+                set.val
+            );
         }
         if !is_free("--out ", &self.out)? {
-            bail!(Usage(format!(
+            refuse!(
                 "--out {}: the folder is not empty; choose a new one, so that scenes of another set are not mixed in",
                 self.out.display()
-            )));
+            );
         }
         let bar = ProgressBar::new(set.train + set.val);
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} scenes, {eta} left");

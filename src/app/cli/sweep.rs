@@ -66,7 +66,7 @@ impl Sweep {
         let listed: Vec<String> = self.with.iter().cloned().chain([head.to_owned()]).collect();
         let mut beside = heads::variants(&listed, &self.config)?;
         let Some(base) = beside.iter().position(|variant| variant.name == head) else {
-            return Err(Usage(format!("--head {head}: expected one head")).into());
+            refuse!("--head {head}: expected one head");
         };
         let points = variants(head, &self.grid, &beside[base].config)?;
         // `paper` and `all` stand for it, too.

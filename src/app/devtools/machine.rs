@@ -72,7 +72,7 @@ impl Machine {
         let names: Vec<String> = GROUPS.iter().flat_map(|group| (group.names)(&sizes)).collect();
         let fits_none = |only: &&String| !names.iter().any(|name| format::matches_pattern(name, only));
         if let Some(only) = self.only.iter().find(fits_none) {
-            return Err(Usage(format!("--only {only} matches none of: {}", names.join(" "))).into());
+            refuse!("--only {only} matches none of: {}", names.join(" "));
         }
         let choice = device::choose(&self.device)?;
         let found = &choice.found;

@@ -30,7 +30,7 @@ mod prelude {
     pub(super) use eframe::egui;
 
     pub(super) use crate::app::App;
-    pub(super) use crate::app::jobs::user_error::Usage;
+    pub(super) use crate::app::jobs::user_error::refuse;
     pub(super) use crate::app::terminal::stdout;
     pub(super) use crate::app::value_parser::whole_number;
     pub(super) use crate::model::io::{atomic_file, temporary};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::detached::lock;
 use super::tasks::plan_file;
 use crate::app::image_files::{is_probe, is_workspace};
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::model::data;
 use crate::model::data::image::is_named_image;
 use crate::model::io::atomic_file;
@@ -41,7 +41,7 @@ pub fn check_there(flag: &str, path: &Path) -> anyhow::Result<()> {
     let there = atomic_file::is_there(path);
     match there.with_context(|| format!("{given}: cannot be read; check the path and its permissions"))? {
         true => Ok(()),
-        false => Err(Usage(format!("{given}: no such file or folder; check the path")).into()),
+        false => refuse!("{given}: no such file or folder; check the path"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use burn::tensor::Device;
 
 use super::flag_overrides::FlagOverrides;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::config::Config;
 use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_differences};
@@ -39,14 +39,13 @@ impl FlagOverrides<TokenSpec> {
                     true => "; a file that does not say is assumed to mean the backbone's own",
                     false => "",
                 };
-                return Err(Usage(format!(
+                refuse!(
                     "{} and {} were trained on different tokens ({}{note}); read them one at a time, or \
                      choose with --layer, --blocks, --size or --mae-order",
                     before.display(),
                     path.display(),
                     describe_differences(&differences)
-                ))
-                .into());
+                );
             }
         }
         let mut token_spec =

@@ -40,6 +40,12 @@ pub fn keep_report(path: PathBuf) {
 #[error("{0}")]
 pub struct Usage(pub String);
 
+/// Refuses the command line: returns with the error [`Usage`], in the words of `format!`.
+macro_rules! refuse {
+    ($($words:tt)*) => { return Err($crate::app::jobs::user_error::Usage(format!($($words)*)).into()) };
+}
+pub(crate) use refuse;
+
 /// An error as plain data, which threads and processes can exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserError {

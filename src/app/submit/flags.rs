@@ -4,7 +4,7 @@ use clap::{Args, Command, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::tasks::time_limit;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::value_parser::whole_number;
 
 /// Who runs the tasks.
@@ -46,14 +46,11 @@ impl SubmitFlags {
     /// `is_task` itself (--part, --join).
     pub fn place(&self, is_task: bool) -> Result<Option<SubmitTarget>, Usage> {
         if self.submit.is_some() && is_task {
-            let why = "--submit gives each task a --part or --join of its own; leave that out, or --submit";
-            return Err(Usage(why.to_owned()));
+            refuse!("--submit gives each task a --part or --join of its own; leave that out, or --submit");
         }
         if self.submit == Some(SubmitTarget::Local) && !self.slurm.options().is_empty() {
             let flags = "--partition, --account, --time, --gpus, --cpus, --memory and --slurm";
-            return Err(Usage(format!(
-                "--submit local: only Slurm uses {flags}; leave them out, or pass --submit slurm"
-            )));
+            refuse!("--submit local: only Slurm uses {flags}; leave them out, or pass --submit slurm");
         }
         Ok(self.submit)
     }

@@ -12,7 +12,7 @@ use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::child_process::{ask_to_stop, own_group, stops_with_this_process};
 use crate::app::format::watching;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::app::paths;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
@@ -98,7 +98,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
             None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
             None => {
                 let folder = plan.folder.display();
-                return Err(Usage(format!("another process is running the tasks of {folder}")).into());
+                refuse!("another process is running the tasks of {folder}");
             }
         }
     };

@@ -10,7 +10,7 @@ use super::flags::{SlurmFlags, SubmitTarget};
 use super::slurm;
 use crate::app::jobs::part::{Part, part_folder};
 use crate::app::jobs::tasks::plan_file;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::paths::{self, make_folder, program};
 use crate::model::io::{Format, atomic_file};
 
@@ -123,13 +123,13 @@ impl Plan {
         let folder = std::path::absolute(folder).context("the current folder cannot be determined")?;
         if let Some(path) = [&directory, &folder, &program].into_iter().find(|path| path.to_str().is_none()) {
             let why = "is not valid Unicode; submit from and into a folder whose path is";
-            return Err(Usage(format!("{}: {why}", path.display())).into());
+            refuse!("{}: {why}", path.display());
         }
         let is_odd = |c: char| c == '\\' || c.is_control();
         if place == SubmitTarget::Slurm && folder.to_str().is_some_and(|path| path.contains(is_odd)) {
             let why = "Slurm takes a backslash in the path of a log for an escape, and a line break or tab for its end, and the tasks \
                        would fail; choose a folder without them";
-            return Err(Usage(format!("{}: {why}", folder.display())).into());
+            refuse!("{}: {why}", folder.display());
         }
         let largest_array = match place {
             SubmitTarget::Slurm => slurm::largest_array(),
@@ -159,7 +159,7 @@ impl Plan {
                 }
             };
             let folder = folder.display();
-            return Err(Usage(format!("{folder} has no tasks ({shown} does not exist); {remedy}")).into());
+            refuse!("{folder} has no tasks ({shown} does not exist); {remedy}");
         }
         let bytes =
             atomic_file::read(&path, MAX_PLAN_BYTES).with_context(|| format!("{shown}: cannot be read"))?;

@@ -16,7 +16,7 @@ use super::status::{State, are_done, states};
 use super::{local, slurm};
 use crate::app::format::shell_path;
 use crate::app::jobs::tasks::plan_file;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::paths;
 use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
@@ -36,12 +36,11 @@ pub fn check_free(folder: &Path) -> anyhow::Result<()> {
     let before = Plan::open(folder).with_context(unknown)?;
     let begun = !before.submitted.is_empty() || before.place == SubmitTarget::Local;
     if begun && !are_done(&before) {
-        return Err(Usage(format!(
+        refuse!(
             "{shown} has tasks already; `ssmprobe jobs {}` shows them, --retry resubmits what failed; or choose \
              another folder",
             shell_path(folder)
-        ))
-        .into());
+        );
     }
     check_named(&before)
 }
@@ -83,11 +82,10 @@ fn check_named(plan: &Plan) -> anyhow::Result<()> {
     if ids.is_empty() {
         return Ok(());
     }
-    Err(Usage(format!(
+    refuse!(
         "Slurm has tasks of {folder} that its plan does not name (job {ids}): their submission was interrupted, or somebody submitted \
          them by hand; wait until they have ended, or end them with `scancel {ids}`, then repeat this"
-    ))
-    .into())
+    )
 }
 
 /// Submits all tasks of a new plan. Where the disk or Slurm refuses, tasks submitted by then stay.

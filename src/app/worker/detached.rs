@@ -24,7 +24,7 @@ use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, PrintedL
 use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::train_event::TrainEvent;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
@@ -57,7 +57,7 @@ type Exit = Receiver<io::Result<ExitStatus>>;
 pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
         // There a lock belongs to the process that took it, and ends with it.
-        bail!(Usage("a detached training needs Linux or macOS; train without --on here".to_owned()));
+        refuse!("a detached training needs Linux or macOS; train without --on here");
     }
     let out = absolute(&request.out)?;
     make_folder(&out)?;

@@ -93,13 +93,12 @@ impl Eval {
         let is_task = part.is_some() || join.is_some();
         let in_parts = self.submit.submit.is_some() || is_task;
         if in_parts && self.on.host().is_some() {
-            let why =
-                "--on evaluates in one process there: --submit, --part and --join work only on this machine";
-            return Err(Usage(why.into()).into());
+            refuse!(
+                "--on evaluates in one process there: --submit, --part and --join work only on this machine"
+            );
         }
         if in_parts && self.asked.stability {
-            let why = "--stability reads changed images for all probes at once: use it without --submit";
-            return Err(Usage(why.into()).into());
+            refuse!("--stability reads changed images for all probes at once: use it without --submit");
         }
         if let Some(place) = self.submit.place(is_task)? {
             return self.submit(place);

@@ -133,7 +133,7 @@ impl EvaluationFlags {
         let last = removal.fraction.len().saturating_sub(1);
         if let Some(step) = figures.step {
             if step > last {
-                bail!(Usage(format!("--step {step}: the curves have steps 0 to {last}")));
+                refuse!("--step {step}: the curves have steps 0 to {last}");
             }
             view.step = step;
         }
@@ -143,7 +143,7 @@ impl EvaluationFlags {
 
     /// The plot of an evaluation's images by similarity, as the flags show it.
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
-        let [path] = &self.evaluation[..] else { bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())) };
+        let [path] = &self.evaluation[..] else { refuse!("{ONLY_SCATTER_TAKES_TWO}") };
         let evaluation = source::evaluation(path)?;
         let SimilarityFlags { vectors, similarity } = self.similarity;
         let space = Arc::new(self.similarity.space(&evaluation, path)?);
@@ -163,7 +163,7 @@ fn measure(
     if evaluation.values(name).is_none() {
         let known = evaluation.measures.keys().copied().collect::<Vec<_>>().join(", ");
         let probe = &evaluation.probe;
-        bail!(Usage(format!("{flag} {name}: {probe} has no such measure; expected one of {known}")));
+        refuse!("{flag} {name}: {probe} has no such measure; expected one of {known}");
     }
     Ok(name.clone())
 }
@@ -218,7 +218,7 @@ impl Figures {
         let flags = &self.evaluations;
         let overviews = || OVERVIEWS.iter().map(|overview| overview.id());
         let ids = || overviews().chain([image_map::INFO.id]).collect::<Vec<_>>().join(", ");
-        let [id] = &self.figure[..] else { bail!(Usage(format!("--figure: name one of {}", ids()))) };
+        let [id] = &self.figure[..] else { refuse!("--figure: name one of {}", ids()) };
         let unknown =
             || Usage(format!("--figure {id}: an evaluation has no such figure; expected one of {}", ids()));
         let overview = dataset::find(id).ok_or_else(unknown)?;
@@ -227,7 +227,7 @@ impl Figures {
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
-            _ => bail!(Usage(ONLY_SCATTER_TAKES_TWO.into())),
+            _ => refuse!("{ONLY_SCATTER_TAKES_TWO}"),
         };
         if let [one, two] = &flags.evaluation[..]
             && evaluation.asked.images != other.asked.images
@@ -238,7 +238,7 @@ impl Figures {
                 format!("{} has {images} {} {noun} of {}", path.display(), asked.split, asked.dataset)
             };
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
-            bail!(Usage(format!("--evaluation: {one}, {two}; a scatter needs two of the same images")));
+            refuse!("--evaluation: {one}, {two}; a scatter needs two of the same images");
         }
         let files = |of: &Evaluation| of.provenance.as_ref()?.image_files.clone();
         if files(&evaluation).zip(files(&other)).is_some_and(|(one, two)| one != two) {

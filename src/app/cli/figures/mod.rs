@@ -133,7 +133,7 @@ impl Figures {
         }
         self.check()?;
         if let Some(why) = self.against.as_ref().and_then(|_| self.no_difference()) {
-            return Err(Usage(format!("--against: {why}")).into());
+            refuse!("--against: {why}");
         }
         if let Some(folder) = self.out.as_deref().and_then(Path::parent) {
             make_folder(folder)?;
@@ -150,7 +150,7 @@ impl Figures {
         let out = self.out.as_deref().context("--out names no file")?;
         let steps = TracePlot::compared(FIGURES.to_vec(), traces.clone(), self.options()).steps();
         if let Some(step) = self.step.filter(|step| *step > steps) {
-            return Err(Usage(format!("--step {step}: the reading has steps 0 to {steps}")).into());
+            refuse!("--step {step}: the reading has steps 0 to {steps}");
         }
         if self.figure.iter().any(|id| id == "all") {
             return self.draw_all(&traces, out);
@@ -175,14 +175,14 @@ impl Figures {
         let needs_figure = !self.trace.is_empty() || self.evaluations.are_named();
         if !needs_figure && self.scan.is_empty() && self.run.is_empty() {
             let sources = "--trace, --scan, --run, --evaluation, --stability or --causal";
-            return Err(Usage(format!("nothing to draw: pass {sources}; --list shows the figures")));
+            refuse!("nothing to draw: pass {sources}; --list shows the figures");
         }
         if needs_figure && self.figure.is_empty() && !self.evaluations.has_one_figure() {
-            return Err(Usage("no figure to draw: pass --figure ID; --list shows them".into()));
+            refuse!("no figure to draw: pass --figure ID; --list shows them");
         }
         match self.out {
             Some(_) => Ok(()),
-            None => Err(Usage("no file to write: pass --out FILE".into())),
+            None => refuse!("no file to write: pass --out FILE"),
         }
     }
 
@@ -207,7 +207,7 @@ impl Figures {
         if let Ok(column) = against.parse::<usize>() {
             if traces.len() < 2 {
                 let why = "one trace has no difference from itself; pass another --trace, or the file of one";
-                return Err(Usage(format!("--against {column}: {why}")).into());
+                refuse!("--against {column}: {why}");
             }
             let found = column.checked_sub(1).and_then(|at| traces.get(at));
             let wrong =
@@ -255,7 +255,7 @@ impl Figures {
         let format = ExportFormat::of(out);
         let numbers = format.is_some_and(ExportFormat::is_numbers);
         if numbers && plot.is_comparison() {
-            return Err(Usage(format!("--out {}: {}", out.display(), export::NO_NUMBERS)).into());
+            refuse!("--out {}: {}", out.display(), export::NO_NUMBERS);
         }
         // At a step of the reading, a colour bar may be wider and leave its columns less room.
         let is_gif = format == Some(ExportFormat::Gif);
@@ -263,13 +263,13 @@ impl Figures {
         let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
         let width = self.width_for(&widest);
         if let Some(narrow) = widest.narrow(width) {
-            return Err(Usage(narrow.to_string()).into());
+            refuse!("{narrow}");
         }
         let about = plot.caption().about;
         let drawn = |dpi| Drawn { theme: &theme, width, dpi, about: &about, cancelled: &|| false };
         if let Some(count) = self.stills {
             if numbers {
-                return Err(Usage("--stills: only pictures have stills, numbers have none".into()).into());
+                refuse!("--stills: only pictures have stills, numbers have none");
             }
             animation::save_stills(&plot, out, count, drawn(self.png_dpi())).map_err(animation_error)?;
             animation::stills(&plot, out, count)

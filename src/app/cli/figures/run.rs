@@ -27,7 +27,7 @@ impl Figures {
         };
         if let Some(unknown) = heads.iter().find(|head| !is_known(head)) {
             let known: Vec<String> = runs.iter().map(|run| run.about.heads.join(", ")).collect();
-            return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join("; "))).into());
+            refuse!("--heads {unknown}: the run trains {}", known.join("; "));
         }
         let ids: Vec<&str> = match &self.figure[..] {
             [] => vec![Part::Both.name()],
@@ -37,9 +37,7 @@ impl Figures {
                 parts.chain(grids.then_some(rates::INFO.id)).collect()
             }
             [id] => vec![id],
-            _ => bail!(Usage(
-                "only one figure of a run can be drawn at a time; \"all\" writes one file each".into()
-            )),
+            _ => refuse!("only one figure of a run can be drawn at a time; \"all\" writes one file each"),
         };
         for id in &ids {
             let mut note = None;
@@ -51,14 +49,12 @@ impl Figures {
                     Box::new(plot)
                 }
                 (None, _) if *id == rates::INFO.id => {
-                    bail!(Usage(format!("--figure {id}: takes only one run")));
+                    refuse!("--figure {id}: takes only one run");
                 }
                 (None, _) => {
                     let parts = Part::ALL.map(Part::name).join(", ");
                     let more = [rates::INFO.id, settings::INFO.id].join(", ");
-                    bail!(Usage(format!(
-                        "--figure {id}: a run has no such figure; expected one of {parts}, {more}"
-                    )));
+                    refuse!("--figure {id}: a run has no such figure; expected one of {parts}, {more}");
                 }
                 (Some(part), _) => {
                     Box::new(TrainHistory::figure_of(&runs, &heads, part, self.log, self.band))

@@ -125,7 +125,7 @@ impl Push {
             heads.iter().find(|name| !source.run.manifest.heads.iter().any(|h| h.name == **name))
         {
             let known: Vec<&str> = source.run.manifest.heads.iter().map(|head| head.name.as_str()).collect();
-            return Err(Usage(format!("--heads {unknown}: the run trains {}", known.join(", "))).into());
+            refuse!("--heads {unknown}: the run trains {}", known.join(", "));
         }
         let wanted = |name: &str| heads.is_empty() || heads.iter().any(|head| head == name);
         source.run.manifest.heads.retain(|head| wanted(&head.name));

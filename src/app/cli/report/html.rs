@@ -96,7 +96,7 @@ impl HtmlFlags {
     ) -> anyhow::Result<ExitCode> {
         let out = self.html.as_deref().context("--html names no file")?;
         if out.is_dir() {
-            return Err(Usage(format!("--html {}: is a folder; give a file's name", out.display())).into());
+            refuse!("--html {}: is a folder; give a file's name", out.display());
         }
         let notes = self.notes.as_deref().map(notes).transpose()?;
         if let Some(folder) = out.parent() {

@@ -155,8 +155,7 @@ impl Report {
                 [] => &FORMATS[0],
                 [Some(one)] => one,
                 [None] | [_, ..] => {
-                    let why = "Parquet and several formats cannot be printed; add --out DIR";
-                    return Err(Usage(why.into()).into());
+                    refuse!("Parquet and several formats cannot be printed; add --out DIR");
                 }
             };
             let texts: Vec<String> = tables.iter().map(|table| (format.render)(table)).collect();

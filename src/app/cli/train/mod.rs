@@ -134,12 +134,11 @@ impl TrainArgs {
     /// Trains at a host; `words` are the verb and its flags for heads.
     pub fn run_on(self, host: Host, words: Vec<String>) -> anyhow::Result<ExitCode> {
         if self.submit.submit.is_some() || self.part.is_some() {
-            let why = "--on trains in one process there: --submit and --part work only on this machine";
-            return Err(Usage(why.to_owned()).into());
+            refuse!("--on trains in one process there: --submit and --part work only on this machine");
         }
         self.check_one_backbone()?;
         if self.out.to_str().is_none() {
-            return Err(Usage(format!("--out {}: is not valid Unicode", self.out.display())).into());
+            refuse!("--out {}: is not valid Unicode", self.out.display());
         }
         let switch = |flag: &str, on: bool| on.then(|| flag.to_owned());
         let flags = [switch("--resume", self.resume), switch("--json", self.json), self.tensorboard_word()?];
@@ -152,10 +151,9 @@ impl TrainArgs {
     fn check_one_backbone(&self) -> Result<(), Usage> {
         match self.settings.all("backbone").len() {
             0 | 1 => Ok(()),
-            _ => Err(Usage(
+            _ => refuse!(
                 "a run has one backbone: several --backbone need --submit, which trains a run for each"
-                    .into(),
-            )),
+            ),
         }
     }
 
@@ -243,18 +241,16 @@ impl TrainArgs {
         let heads = match heads {
             Some(heads) => Some(settings.spread(heads)?),
             None if has_axes => {
-                let why = "--layers and --rates apply to the heads that are named: name those of the run too, or pass \
-                           --resume --out alone";
-                return Err(Usage(why.to_owned()).into());
+                refuse!(
+                    "--layers and --rates apply to the heads that are named: name those of the run too, or pass \
+                           --resume --out alone"
+                );
             }
             None => run.map(|run| run.manifest.heads),
         };
         let Some(heads) = heads.filter(|_| !settings.backbone.is_empty() && settings.data.is_some()) else {
             let out = out.display();
-            return Err(Usage(format!(
-                "{out} holds no run to resume; pass --backbone, --data and heads to start one"
-            ))
-            .into());
+            refuse!("{out} holds no run to resume; pass --backbone, --data and heads to start one");
         };
         let backbone = fetch::backbone(&settings.backbone);
         let backbone = match resumes && !self.settings.has("backbone") {

@@ -75,7 +75,7 @@ The same settings on the same kind of processor give the same demo.";
 impl Build {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         if !self.width.is_multiple_of(96) {
-            return Err(Usage(format!("--width {}: give a multiple of 96 up to 6144", self.width)).into());
+            refuse!("--width {}: give a multiple of 96 up to 6144", self.width);
         }
         self.check_out()?;
         let device = device::open(&self.device)?;
@@ -126,10 +126,9 @@ impl Build {
             return Ok(());
         }
         let (out, file) = (self.out.display(), DemoInfo::FILE);
-        Err(Usage(format!(
+        refuse!(
             "--out {out}: the folder has files but no {file}, so it is not an earlier demo; choose a new or empty one"
-        ))
-        .into())
+        )
     }
 
     /// Makes the backbones and their probes, each backbone on its own thread: one alone leaves cores idle.

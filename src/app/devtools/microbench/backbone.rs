@@ -47,7 +47,7 @@ fn check(setup: &Setup) -> anyhow::Result<()> {
     let Sizes { photos, arithmetic, .. } = *setup.sizes;
     match &setup.sizes.backbone {
         Some(folder) if !folder.is_dir() => {
-            bail!(Usage(format!("--backbone {}: no such folder; check the path", folder.display())));
+            refuse!("--backbone {}: no such folder; check the path", folder.display());
         }
         Some(folder) => _ = Backbone::open_in(folder, setup.device, arithmetic)?.grid(SIDE, SIDE)?,
         None => arithmetic.check(setup.device)?,

@@ -16,7 +16,7 @@ mod timing;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -24,7 +24,7 @@ use serde::Serialize;
 
 use self::backbone::Vit;
 use crate::app::format;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::device;
 use crate::model::grid::Grid;
@@ -155,9 +155,9 @@ fn check_memory(bytes: u64, flags: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     let [bytes, memory] = [bytes, memory].map(format::bytes);
-    bail!(Usage(format!(
+    refuse!(
         "{flags}: workloads of this size take {bytes} or more, and this machine has {memory}; give smaller ones"
-    )))
+    )
 }
 
 /// Seeded noise in `[-1, 1)`.

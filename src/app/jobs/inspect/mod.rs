@@ -32,7 +32,7 @@ use super::stability::left_out;
 use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
 use super::{Cancel, JobError, Reporter, Sink};
 use crate::app::format::{file_name, file_stem};
-use crate::app::jobs::user_error::{Usage, lines};
+use crate::app::jobs::user_error::{Usage, lines, refuse};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::token_spec::TokenSpec;
@@ -138,7 +138,7 @@ pub fn run(
     let of_patches = [("--stability", flags.stability), ("--masks", flags.masks.is_some())];
     let asked = of_patches.into_iter().find(|(_, asked)| *asked);
     if let Some((why, (flag, _))) = reader.backbone.why_no_subset().zip(asked) {
-        return Err(Usage(format!("{flag}: {why}; choose `--mae-order kept`")).into());
+        refuse!("{flag}: {why}; choose `--mae-order kept`");
     }
     check_fit(&spec.probes, &reader, &spec.token_spec, reporter)?;
     leave_out_unchanged(&mut spec.probes, reporter)?;
@@ -219,7 +219,7 @@ fn leave_out_unchanged(probes: &mut Vec<Loaded>, reporter: &mut dyn Reporter) ->
     });
     match refused {
         Some(why) if probes.is_empty() => {
-            Err(Usage(format!("--reading changes nothing in any of the probes; the last is {why}")).into())
+            refuse!("--reading changes nothing in any of the probes; the last is {why}")
         }
         _ => Ok(()),
     }

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::Source;
 use crate::app::format;
 use crate::app::image_files::images_below;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::app::jobs::{check_there, open};
 use crate::model::data::image::ENDINGS;
 use crate::model::data::{MASKS, Split};
@@ -39,7 +39,7 @@ pub fn images(given: &[PathBuf]) -> anyhow::Result<Vec<Source>> {
     if files.is_empty() {
         let places: Vec<_> = given.iter().map(|path| path.display().to_string()).collect();
         let kinds = ENDINGS.join(", ");
-        return Err(Usage(format!("--image {}: contains no image ({kinds})", places.join(" "))).into());
+        refuse!("--image {}: contains no image ({kinds})", places.join(" "));
     }
     Ok(name(files, RESERVED))
 }
@@ -64,7 +64,7 @@ pub fn probe_files(given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         let mut found = open::probe_files(&folder).with_context(unread)?;
         found.retain(|file| !run || file.to_string_lossy().ends_with(ending));
         if found.is_empty() {
-            return Err(Usage(format!("--probe {}: contains no probe (*{ending})", path.display())).into());
+            refuse!("--probe {}: contains no probe (*{ending})", path.display());
         }
         files.extend(found);
     }

@@ -15,12 +15,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::PretrainSettings;
 use crate::app::jobs::train::resume::difference;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::model::data::{Dataset, Sample, Split, synsets};
 use crate::model::io::{Format, atomic_file, if_there, sha256, temporary};
 use crate::model::pretrain::Plan;
@@ -80,7 +80,7 @@ impl Manifest {
     pub fn new(settings: &PretrainSettings, dataset: &Dataset, samples: &[&Sample]) -> Result<Self, Usage> {
         if let Some(odd) = settings.data.as_deref().filter(|data| data.to_str().is_none()) {
             let why = format!("is not valid Unicode, as {MANIFEST} is; rename the folder");
-            return Err(Usage(format!("--data {}: {why}", odd.display())));
+            refuse!("--data {}: {why}", odd.display());
         }
         Ok(Self {
             format: Format,
@@ -131,11 +131,11 @@ impl Folder {
         if entries.is_none_or(|mut entries| entries.all(is_temporary)) || RunLock::is_alone_in(folder) {
             return Ok(None);
         }
-        bail!(Usage(format!(
+        refuse!(
             "--out {}: the folder has files but no {MANIFEST}, so it is not an earlier pre-training; give a new or \
              empty one",
             folder.display()
-        )))
+        )
     }
 
     /// Begins a pre-training in an empty folder, which is created if absent. An error if another program has begun one there
@@ -164,11 +164,11 @@ impl Folder {
                 true => "an image was added, removed, renamed or rewritten since; restore the dataset",
                 false => "resume with `--resume --out` alone",
             };
-            bail!(Usage(format!(
+            refuse!(
                 "{}: `{field}` is {found} in the pre-training started there, not {asked}; {why}, or choose another \
                  folder",
                 folder.display()
-            )));
+            );
         }
         Ok(Self(folder.to_owned()))
     }

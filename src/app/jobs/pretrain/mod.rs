@@ -18,7 +18,7 @@ use self::settings::PART;
 pub use self::settings::PretrainSettings;
 use super::open::DatasetMoved;
 use crate::app::format;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::rate::{Pace, RateMeter};
 use crate::model::data::image::ImageError;
 use crate::model::data::token_cache::Precision;
@@ -133,7 +133,7 @@ pub fn run(
         begun => begun,
     };
     let Some(data) = &settings.data else {
-        bail!(Usage(format!("{} has nothing to resume; --data starts a pre-training", out.display())));
+        refuse!("{} has nothing to resume; --data starts a pre-training", out.display());
     };
     let dataset = match &begun {
         Some(begun) if begun.settings.data.as_ref() == Some(data) => {
@@ -229,12 +229,12 @@ pub fn run(
 fn check_memory(plan: &Plan, device: &Device) -> Result<(), Usage> {
     let memory = device::main_memory().unwrap_or(u64::MAX);
     match plan.part_bytes(device).filter(|bytes| *bytes > memory) {
-        Some(bytes) => Err(Usage(format!(
+        Some(bytes) => refuse!(
             "a step of this size takes {} or more, and this machine has {}; give a larger --patch, a smaller --size, \
              --width or --layers, or a --batch below {PART}",
             format::bytes(bytes),
             format::bytes(memory)
-        ))),
+        ),
         None => Ok(()),
     }
 }
@@ -244,11 +244,7 @@ fn samples(dataset: &Dataset, split: Split) -> Result<Vec<&Sample>, Usage> {
     let samples: Vec<&Sample> = dataset.samples.iter().filter(|sample| sample.split == split).collect();
     if samples.is_empty() {
         let others = Split::ALL.map(|split| format!("{} {}", dataset.count(split), split.name())).join(", ");
-        return Err(Usage(format!(
-            "--split {}: {} has no such images ({others})",
-            split.name(),
-            dataset.root.display()
-        )));
+        refuse!("--split {}: {} has no such images ({others})", split.name(), dataset.root.display());
     }
     Ok(samples)
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use crate::app::jobs::train::{BATCHES, COUNTS, SEEDS, is_rate, is_share};
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::value_parser::{fraction, number, whole_number};
 use crate::model::backbone::preprocess::augment::Augmentation;
 use crate::model::data::Split;
@@ -121,10 +121,10 @@ impl PretrainSettings {
             require("warm-up", warm_up, warm_up < epochs, format!("less than --epochs {epochs}"))?;
         }
         if objective == Objective::Supervised && classes < 2 {
-            return Err(Usage(format!(
+            refuse!(
                 "--objective supervised: the images are of {classes} class, expected at least two; \
                  --objective masked needs none"
-            )));
+            );
         }
         let epoch_steps = Photographs::steps(images, batch);
         let recipe = Recipe {

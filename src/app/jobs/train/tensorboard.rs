@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use crate::app::jobs::history::disk;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::model::io::{atomic_file, if_there, tfrecord};
 use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Metric, Run};
@@ -40,10 +40,10 @@ impl TensorBoard {
             .with_context(|| format!("--tensorboard {shown}: cannot be created"))?;
         let inside = std::fs::read_dir(&folder).with_context(|| format!("--tensorboard {shown}"))?;
         if !resume && inside.flatten().any(|entry| entry.path().join(FILE).exists()) {
-            bail!(Usage(format!(
+            refuse!(
                 "--tensorboard {}: {shown} has the events of another run; give another folder, or remove it",
                 all.display()
-            )));
+            );
         }
         Ok(Self { folder, written: BTreeMap::new() })
     }

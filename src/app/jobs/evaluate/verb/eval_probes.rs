@@ -9,7 +9,7 @@ use crate::app::format::{counted, file_stem};
 use crate::app::jobs::evaluate::subset;
 use crate::app::jobs::open::DatasetMoved;
 use crate::app::jobs::train::{Parts, labelled};
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::refuse;
 use crate::model::data::token_cache::TokenKey;
 use crate::model::data::{self, Dataset, Split, synsets};
 use crate::model::explain::evaluation::metrics::Metrics;
@@ -121,7 +121,7 @@ impl EvalImages {
         if evaluated.images.is_empty() {
             let others =
                 Split::ALL.map(|split| format!("{} {}", dataset.count(split), split.name())).join(", ");
-            bail!(Usage(format!("{}: has no {} images ({others})", dataset.name, split.name())));
+            refuse!("{}: has no {} images ({others})", dataset.name, split.name());
         }
         let image_seeds = evaluated.images.iter().map(|&image| image as u64).collect();
         Ok(Self { split: split.name(), evaluated, image_seeds, training: labelled(dataset, Split::Train) })
@@ -138,12 +138,12 @@ impl EvalImages {
         if !truth.indices.iter().zip(&truth.classes).zip(&truth.images).all(same)
             || !synsets::same(&dataset.classes, &run.manifest.dataset.classes)
         {
-            bail!(Usage(format!(
+            refuse!(
                 "{}: is no longer the dataset that {} was trained on; give the right one with --data (probes are \
                  evaluated on another dataset by `ssmprobe eval --probe RUN --backbone DIR --data OTHER`)",
                 dataset.root.display(),
                 run.folder().display()
-            )));
+            );
         }
         let image_seeds = truth.indices.iter().map(|&image| image as u64).collect();
         let evaluated = Labelled { images: truth.indices, classes: truth.classes };

@@ -15,7 +15,7 @@ use crate::app::jobs::inspect::{Modes, modes};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::run_metrics::{self, ProbeMetrics};
 use crate::app::jobs::train::TrainSettings;
-use crate::app::jobs::user_error::Usage;
+use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::jobs::{Reporter, fetch};
 use crate::app::value_parser::whole_number;
 use crate::model::annotations::Annotations;
@@ -124,7 +124,7 @@ impl EvalFlags {
     pub(super) fn check(&self) -> Result<(), Usage> {
         let is_complete = self.backbone.is_some() && self.data.is_some() && !self.probe.is_empty();
         if self.run.is_none() && !is_complete {
-            return Err(Usage("pass --run RUN, or --backbone, --data and --probe".into()));
+            refuse!("pass --run RUN, or --backbone, --data and --probe");
         }
         if let Some(masks) = &self.masks {
             Annotations::check(masks).map_err(|error| Usage(format!("--masks {error}")))?;
@@ -154,12 +154,12 @@ impl EvalFlags {
         let stored = self.requested(&run)?;
         match stored.iter().filter_map(|probe| probe.draws).find(|seed| *seed != self.seed) {
             None => Ok(()),
-            Some(other) => Err(Usage(format!(
+            Some(other) => refuse!(
                 "--seed {}: would replace what the run holds of --ablations, --causal, --keep-last or --stability with \
                  --seed {other}; pass that one, or move its {} away first",
                 self.seed,
                 run_metrics::FILE
-            ))),
+            ),
         }
     }
 

@@ -34,7 +34,7 @@ use crate::app::jobs::removal::{Encoder, SubsetReader};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::jobs::train::readable;
-use crate::app::jobs::user_error::{Usage, lines};
+use crate::app::jobs::user_error::{lines, refuse};
 use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::model::annotations::RegionSet;
 use crate::model::data::Dataset;
@@ -306,7 +306,7 @@ impl Eval<'_> {
         (self.sink)(EvalEvent::Note(cost))?;
         let reader = plan.open(device)?;
         if let Some(why) = reader.backbone.why_no_subset() {
-            return Err(Usage(format!("--stability: {why}")).into());
+            refuse!("--stability: {why}");
         }
         let images: Vec<(Option<usize>, u64)> =
             samples.iter().copied().zip(eval_images.image_seeds.iter().copied()).collect();
