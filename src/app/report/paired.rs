@@ -13,6 +13,7 @@ use crate::model::probe::router::sinkhorn;
 use crate::model::stats::{CrossedMean, holm, mcnemar, mean_and_deviation, permutation};
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Variant};
 
+/// Random draws of a permutation test.
 const DRAWS: usize = 9999;
 
 /// One table per run with at least two heads.

@@ -20,6 +20,7 @@ pub(super) struct Card<'a> {
     pub(super) source: &'a Source,
     /// The repository's id, ORGANISATION/NAME.
     pub(super) id: &'a str,
+    /// The Hub's id of the licence.
     pub(super) licence: &'a str,
     /// Whether the probes are of the best or the last epoch.
     pub(super) which: ProbeCheckpoint,

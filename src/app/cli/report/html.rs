@@ -24,6 +24,7 @@ use crate::viz::draw::check::check;
 use crate::viz::file_names::stem;
 use crate::viz::{self, Figure, export};
 
+/// Largest file of notes, in bytes.
 const MAX_NOTES: u64 = 1 << 20;
 /// The paragraph about `--html` in the long help of `report`.
 pub(super) const LONG: &str = "--html writes one self-contained file that any browser shows offline: test images through probes side by side, the token \

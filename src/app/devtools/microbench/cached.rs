@@ -14,6 +14,7 @@ use crate::model::train::{Event, Labelled, Task, TrainConfig, TrainCursor, train
 
 pub const GROUP: Group = Group { names, check: heads::GROUP.check, measure };
 
+/// Steps of an epoch.
 const STEPS: usize = 4;
 /// Different images of the cache, which are repeated.
 const IMAGES: usize = 16;

@@ -12,6 +12,7 @@ use crate::model::train::run::Variant;
 
 pub const GROUP: Group = Group { names, check, measure };
 
+/// Images of a step.
 const IMAGES: usize = 8;
 /// Tokens of images of 224, 256, 384, 512, 768 and 1024 pixels in patches of 16.
 const LENGTHS: [usize; 6] = [196, 256, 576, 1024, 2304, 4096];

@@ -20,6 +20,7 @@ use crate::app::window::panels::{self, PanelPlace};
 use crate::model::data::scenes::folder::Set;
 use crate::model::explain::intervention::Intervention;
 
+/// Shortest time between two actions.
 const PAUSE: Duration = Duration::from_millis(120);
 /// Time between two evaluations of the dataset, and between two trainings.
 const TASK_INTERVAL: Duration = Duration::from_secs(6);

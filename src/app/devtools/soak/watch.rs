@@ -51,6 +51,7 @@ pub struct Verdict {
     /// Growth of memory over the second half, in percent.
     memory_growth_percent: f64,
     faults: Vec<String>,
+    /// Whether there are no faults.
     pub kept: bool,
 }
 
@@ -75,6 +76,7 @@ impl Watch {
         Ok(Self { length, begun: now, sampled: now, printed: now, frames, drawn: 0, samples, slow })
     }
 
+    /// Marks the beginning of a frame.
     pub fn frame(&mut self) {
         self.frames.begin(true);
         self.drawn += 1;

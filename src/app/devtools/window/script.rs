@@ -15,6 +15,7 @@ use crate::app::state::command::Command;
 use crate::app::window::panels::COMPARE;
 use crate::model::explain::intervention::Intervention;
 
+/// Images that are selected.
 const IMAGES: usize = 12;
 const SIDE_BY_SIDE: usize = 8;
 /// Frames in which the pointer moves over the columns.

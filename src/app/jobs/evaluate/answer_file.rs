@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::model::io::atomic_file;
 
+/// Size of the digest in bytes.
 const DIGEST: usize = 32;
 
 /// The body of the file; borrowed for writing.
