@@ -42,8 +42,8 @@ pub struct SubmitFlags {
 }
 
 impl SubmitFlags {
-    /// Who runs the tasks, if it is submitted; an error if it is not Slurm and there are options for Slurm, or if the command line
-    /// `is_task` itself (--part, --join).
+    /// Who runs the tasks, if it is submitted; an error if it is not Slurm and there are options for Slurm, if they go to another
+    /// cluster, or if the command line `is_task` itself (--part, --join).
     pub fn place(&self, is_task: bool) -> Result<Option<SubmitTarget>, Usage> {
         if self.submit.is_some() && is_task {
             refuse!("--submit gives each task a --part or --join of its own; leave that out, or --submit");
@@ -51,6 +51,11 @@ impl SubmitFlags {
         if self.submit == Some(SubmitTarget::Local) && !self.slurm.options().is_empty() {
             let flags = "--partition, --account, --time, --gpus, --cpus, --memory and --slurm";
             refuse!("--submit local: only Slurm uses {flags}; leave them out, or pass --submit slurm");
+        }
+        let clusters = |option: &String| option.split(['=', ' ']).next() == Some("clusters");
+        if self.slurm.others.iter().any(clusters) {
+            let why = "tasks on another cluster could be neither shown nor cancelled from here; submit them on that cluster";
+            return Err(Usage(format!("--slurm clusters: {why}")));
         }
         Ok(self.submit)
     }
@@ -144,6 +149,11 @@ mod tests {
         for (place, slurm, taken) in [
             (SubmitTarget::Local, SlurmFlags { gpus: gpus.clone(), ..SlurmFlags::default() }, false),
             (SubmitTarget::Slurm, SlurmFlags { gpus, ..SlurmFlags::default() }, true),
+            (
+                SubmitTarget::Slurm,
+                SlurmFlags { others: vec!["clusters=b".into()], ..SlurmFlags::default() },
+                false,
+            ),
             (SubmitTarget::Local, SlurmFlags { array_limit, ..SlurmFlags::default() }, true),
         ] {
             let flags = SubmitFlags { submit: Some(place), slurm, ..SubmitFlags::default() };

@@ -74,8 +74,8 @@ pub fn submit(script: &Path, options: &[String]) -> Result<String, SlurmError> {
     }
 }
 
-/// Variables of a user's own that `sbatch` would heed more than the options of a script, whose log is of both streams and which says
-/// itself whether it is an array.
+/// Variables of a user's own that `sbatch` would heed more than the options of a script, whose log is of both streams, which says
+/// itself whether it is an array, and whose tasks are looked for on this cluster alone.
 fn overriding(script: &str) -> Vec<String> {
     let options = script.lines().filter_map(|line| line.strip_prefix("#SBATCH --"));
     let names = options.map(|option| match option.split(['=', ' ']).next().unwrap_or_default() {
@@ -84,7 +84,10 @@ fn overriding(script: &str) -> Vec<String> {
         "requeue" => "NO_REQUEUE".to_owned(),
         other => other.to_uppercase().replace('-', "_"),
     });
-    names.chain(["ARRAY_INX", "ERROR"].map(str::to_owned)).map(|name| format!("SBATCH_{name}")).collect()
+    names
+        .chain(["ARRAY_INX", "CLUSTERS", "ERROR"].map(str::to_owned))
+        .map(|name| format!("SBATCH_{name}"))
+        .collect()
 }
 
 /// Whether a text is the number of a job: what else a plan names could be an option of Slurm's commands.

@@ -91,8 +91,7 @@ fn what_is_asked_of_slurm_prevails_over_what_a_user_has_set_for_sbatch() {
     let asked = ["--submit", "slurm", "--partition", "gpu", "--time", "30", "--memory", "1G"];
     let mut train = on(&bin, desk.train("run", 1, &asked));
     train.args(["--slurm", "gpus-per-node=2", "--slurm", "exclusive"]);
-    let names =
-        "PARTITION TIMELIMIT MEM_PER_NODE GPUS_PER_NODE EXCLUSIVE OUTPUT ERROR NO_REQUEUE ARRAY_INX ACCOUNT";
+    let names = "PARTITION TIMELIMIT MEM_PER_NODE GPUS_PER_NODE EXCLUSIVE OUTPUT ERROR NO_REQUEUE ARRAY_INX CLUSTERS ACCOUNT";
     for name in names.split(' ') {
         train.env(format!("SBATCH_{name}"), "other");
     }
