@@ -85,6 +85,14 @@ fn save(path: &Path, bytes: &[u8], colour: image::ColorType) {
     image::save_buffer(path, bytes, scenes::SIDE as u32, scenes::SIDE as u32, colour).unwrap();
 }
 
+/// Breaks an image whose length and time stay the same, so that its tokens are those in the cache.
+fn break_image(path: &Path) {
+    let before = path.metadata().unwrap();
+    fs::write(path, vec![0; before.len() as usize]).unwrap();
+    let file = fs::File::options().append(true).open(path).unwrap();
+    file.set_modified(before.modified().unwrap()).unwrap();
+}
+
 fn events<'a>(lines: &'a [Value], event: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["event"] == event).collect()
 }
@@ -446,6 +454,15 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
             assert!(compared >= 12, "{stem}: {compared} curves");
         }
     }
+    // An image that is broken by now has its other results, and no curves.
+    let table = desk.path("images/gap-s0-best.csv");
+    let columns = || ["correct", "patches_deletion_random"].map(|name| column(&table, name));
+    let [correct, mut heights] = columns();
+    break_image(&desk.path("scenes").join(&column(&table, "image")[0]));
+    let (_, stderr) = succeeds(&mut eval);
+    assert!(stderr.contains("; it lacks removal curves"), "{stderr}");
+    heights[0].clear();
+    assert_eq!(columns(), [correct, heights]);
 }
 
 /// The stability of a dataset's orders is that of its images one by one; the run keeps it and the metrics of the last tokens.
@@ -513,8 +530,12 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         tables.lines().filter_map(|line| Some(line.split_once("Other seeds,")?.1)).collect();
     assert!(!between.is_empty() && between.iter().all(|rest| rest.split(',').nth(1) == Some("")), "{tables}");
     // Row by row, every seed reads every copy alike; heads without an order to change are left out, as without the flag.
+    // An image that is broken by now lacks its stability, and nothing else.
+    let image = &column(&desk.path("images/sinkhorn-s0-best.csv"), "image")[0];
+    break_image(&desk.path("scenes").join(image));
     let mut fixed = desk.eval_run();
     let (stdout, stderr) = succeeds(fixed.args(["--stability", "--reading", "no-routing", "--json"]));
+    assert!(stderr.contains("; it lacks stability"), "{stderr}");
     assert!(!stderr.contains("--stability leaves out"), "{stderr}");
     let events_of = lines(&stdout);
     assert_eq!(["probe", "failure"].map(|event| events(&events_of, event).len()), [4, 4], "{stderr}");
@@ -522,6 +543,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         for kind in ["Darker", "Other seeds"] {
             let found = kinds.as_array().unwrap().iter().find(|found| found["name"] == kind).unwrap();
             assert_close(kind, found["mean"].as_f64().unwrap(), 1.0, 1e-6);
+            assert_eq!(found["images"].as_u64(), Some(VAL - 1), "{kind}");
         }
     }
     // A second evaluation without the two flags keeps their results.

@@ -4,10 +4,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Instant;
 
 use burn::tensor::Device;
 use indexmap::IndexMap;
 
+use super::extract::{PATIENCE, RETRY_INTERVAL, of_disk};
 use super::info::{BackboneInfo, ProbeInfo};
 use super::token_memory::TokenMemory;
 use super::tokens::{TokenReader, preprocessor};
@@ -176,6 +179,37 @@ impl Engine {
         Ok(info)
     }
 
+    /// Decodes an image of a dataset, for which work on the others took hours. One that is broken is left out, with a warning that it
+    /// `lacks` what it is read for: every probe leaves out the same. One whose disk does not answer is tried again.
+    ///
+    /// # Errors
+    /// If it is cancelled, or the disk does not answer for [`PATIENCE`].
+    pub(super) fn decode_or_leave_out(
+        &mut self,
+        place: &ImageSource,
+        lacks: &str,
+        reporter: &mut dyn Reporter,
+    ) -> Result<Option<Photo>, JobError> {
+        let begun = Instant::now();
+        loop {
+            let why = match (self.env.photo)(place) {
+                Ok(photo) => return Ok(Some(photo)),
+                Err(why) => why,
+            };
+            let is_disk = of_disk(place, &why).is_some();
+            let why = UserError::from_file_error(&place.path, why);
+            if !is_disk {
+                reporter.warn(format!("{}; it lacks {lacks}", why.one_line()));
+                return Ok(None);
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(why.into());
+            }
+            sleep(RETRY_INTERVAL);
+            reporter.pause(self)?;
+        }
+    }
+
     /// Closes a backbone and frees its memory, the device's memory pool included.
     pub fn close_backbone(&mut self, entry: BackboneId) {
         self.lost.remove(&entry);
@@ -266,7 +300,34 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+    use crate::app::jobs::reporter::Recorder;
+
+    #[test]
+    fn an_image_whose_disk_is_away_for_a_moment_is_tried_again_and_a_broken_one_is_left_out() {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let photo = |place: &ImageSource| {
+            let (path, name) = (place.path.clone(), place.to_string());
+            match ASKED.fetch_add(1, Ordering::Relaxed) {
+                0 => {
+                    Err(ImageError::Read { path, source: std::io::ErrorKind::StaleNetworkFileHandle.into() })
+                }
+                1 => {
+                    Photo::decode(name, include_bytes!("../../../assets/demo/scenes/val/disc-dots/00002.png"))
+                }
+                _ => Err(ImageError::Decode { name, format: "PNG", why: "it is torn".to_owned() }),
+            }
+        };
+        let mut engine = Engine::new(WorkerEnv { photo, ..WorkerEnv::default() });
+        let (place, mut reporter) = (PathBuf::from("a.png").into(), Recorder::default());
+        let mut is_read =
+            || matches!(engine.decode_or_leave_out(&place, "curves", &mut reporter), Ok(Some(_)));
+        assert_eq!(([is_read(), is_read()], ASKED.load(Ordering::Relaxed)), ([true, false], 3));
+        assert!(reporter.warned[0].starts_with("a.png: cannot be decoded as PNG: it is torn"));
+        assert!(reporter.warned[0].ends_with("; it lacks curves"), "{:?}", reporter.warned);
+    }
 
     #[test]
     fn annotations_of_few_folders_are_kept() {

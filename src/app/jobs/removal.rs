@@ -109,7 +109,10 @@ impl<'a> SubsetReader<'a> {
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
-        let photo = engine.env.decode(&self.dataset.samples[self.samples[at]].source)?;
+        let place = &self.dataset.samples[self.samples[at]].source;
+        let Some(photo) = engine.decode_or_leave_out(place, "removal curves", reporter)? else {
+            return Ok(());
+        };
         let reader = self.encoder.reader(engine)?;
         if let Some(why) = reader.backbone.why_no_subset() {
             return Err(UserError::new(why).remedy("Choose only `frozen` or `rerouted`").into());

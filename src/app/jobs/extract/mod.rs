@@ -24,6 +24,7 @@ pub use self::error::ExtractError;
 pub use self::flow::{Spent, TRIED};
 pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, out_of_memory, shared_images};
+pub(super) use self::outage::{PATIENCE, RETRY_INTERVAL, of_disk};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 use crate::app::format;

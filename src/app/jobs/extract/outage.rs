@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use super::ExtractError;
 use super::flow::Image;
@@ -12,6 +13,10 @@ use crate::model::io::atomic_file;
 
 /// So many images in a row whose files cannot be read are an outage.
 const LEAST: usize = 16;
+/// How long an image whose file could be read before is waited for: a network disk may not answer for a moment.
+pub(in crate::app::jobs) const PATIENCE: Duration = Duration::from_mins(1);
+/// Time between two attempts to read it.
+pub(in crate::app::jobs) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The images of a dataset in the folder `root` that could not be read because of their disk, since the last one that could be.
 pub(super) struct Outage<'a> {
@@ -20,7 +25,7 @@ pub(super) struct Outage<'a> {
 }
 
 /// The system's error because of which an image cannot be read; `None` if that is not why.
-pub(super) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
+pub(in crate::app::jobs) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
     match error {
         ImageError::Read { source, .. } => Some(source.kind()),
         // The reader of Parquet gives words alone: whether the file itself can be read is asked again.

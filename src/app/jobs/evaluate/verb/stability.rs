@@ -36,11 +36,12 @@ pub(super) fn measure(
     for (at, &(sample, image_seed)) in images.iter().enumerate() {
         reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Items);
         reporter.pause(engine)?;
-        let Some(sample) = sample else {
+        let source = sample.map(|sample| &dataset.samples[sample].source);
+        let decode = |place| engine.decode_or_leave_out(place, "stability", reporter);
+        let Some(photo) = source.map(decode).transpose()?.flatten() else {
             found.iter_mut().for_each(|own| own.push(None));
             continue;
         };
-        let photo = engine.env.decode(&dataset.samples[sample].source)?;
         let whole = reader.prepare(&photo)?;
         let seen = reader.preprocessor.seen(&whole);
         let mut pixels = vec![whole];
