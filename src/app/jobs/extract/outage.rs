@@ -3,7 +3,9 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use super::ExtractError;
 use super::flow::Image;
@@ -60,9 +62,47 @@ impl<'a> Outage<'a> {
     }
 }
 
+/// Waits for a disk that does not answer, on all threads that read images together; when its silence began.
+#[derive(Default)]
+pub(super) struct Patience(Mutex<Option<Instant>>);
+
+impl Patience {
+    /// Returns once the file of an image can be read, its disk is not why it cannot, or none could be read for [`PATIENCE`].
+    pub fn wait_for(&self, image: &ImageSource) {
+        while image.bytes().err().and_then(|error| of_disk(image, &error)).is_some() {
+            let mut silent_since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if silent_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return;
+            }
+            drop(silent_since);
+            sleep(RETRY_INTERVAL);
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_answers_again_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("a.png");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sleep(Duration::from_millis(50));
+                atomic_file::write(&image, b"a picture").unwrap();
+            });
+            Patience::default().wait_for(&image.clone().into());
+        });
+        assert!(image.exists());
+        // Nobody waits any longer once nothing could be read for so long.
+        let begun = Instant::now();
+        let long_ago = begun.checked_sub(2 * PATIENCE);
+        Patience(Mutex::new(long_ago)).wait_for(&folder.path().join("b.png").into());
+        assert!(begun.elapsed() < PATIENCE);
+    }
 
     #[test]
     fn many_in_a_row_are_an_outage_and_images_that_were_never_there_are_not() {

@@ -10,7 +10,7 @@ use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 
 use super::flow::{Image, Prepared, batch, load, prepare};
-use super::outage::Outage;
+use super::outage::{Outage, Patience};
 use super::{Event, ExtractError, Plan, shared_images};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
@@ -169,7 +169,14 @@ impl Recompute {
         let (sender, parts) = sync_channel(1);
         let (samples, part, requested) = (self.samples.clone(), self.part, batches.clone());
         let decode = move || {
-            let make = |&image: &usize| make(&samples[image], image);
+            let patience = Patience::default();
+            let make = |&image: &usize| {
+                let sample = &samples[image];
+                make(sample, image).or_else(|_| {
+                    patience.wait_for(&sample.source);
+                    make(sample, image)
+                })
+            };
             prepare_ahead(requested.iter().flat_map(|batch| batch.chunks(part)), make, sender);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {
