@@ -24,8 +24,13 @@ struct Body<Q, A> {
     answers: A,
 }
 
-/// The digest of the question, and the answers, in a file of at most `max_bytes`.
-pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::Result<(String, A)> {
+/// The answers to the question with the digest `asked`, in a file of at most `max_bytes`; `None` if it is of another question: its
+/// answers are not decoded.
+pub(super) fn read<A: DeserializeOwned>(
+    path: &Path,
+    asked: &str,
+    max_bytes: u64,
+) -> anyhow::Result<Option<A>> {
     let shown = path.display();
     let bytes = atomic_file::read(path, max_bytes).with_context(|| format!("{shown}: cannot be read"))?;
     let Some((digest, body)) = bytes.split_at_checked(DIGEST) else {
@@ -34,7 +39,11 @@ pub(super) fn read<A: DeserializeOwned>(path: &Path, max_bytes: u64) -> anyhow::
     if Sha256::digest(body).as_slice() != digest {
         bail!("{shown}: is damaged: its digest does not match its contents");
     }
-    parse(body).with_context(|| format!("{shown}: contains no answers"))
+    let mut head = Vec::new();
+    ciborium::into_writer(&Body { asked, answers: () }, &mut head)?;
+    head.pop(); // the absent answers
+    let answers = body.starts_with(&head).then(|| parse(body)).transpose();
+    Ok(answers.with_context(|| format!("{shown}: contains no answers"))?.map(|(_, answers)| answers))
 }
 
 /// The digest of the question, and the answers, in the body of a file.
@@ -65,8 +74,11 @@ mod tests {
         write(&path, "all", &[1, 2, 3]).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let length = bytes.len() as u64;
-        assert_eq!(read::<[u8; 3]>(&path, length).unwrap(), ("all".to_owned(), [1, 2, 3]));
-        let refused = |max_bytes| format!("{:#}", read::<[u8; 3]>(&path, max_bytes).unwrap_err());
+        assert_eq!(read::<[u8; 3]>(&path, "all", length).unwrap(), Some([1, 2, 3]));
+        // What answers another question is not decoded, whatever it is.
+        assert_eq!(read::<String>(&path, "al", length).unwrap(), None);
+        assert!(read::<String>(&path, "all", length).is_err());
+        let refused = |max_bytes| format!("{:#}", read::<[u8; 3]>(&path, "all", max_bytes).unwrap_err());
         assert!(refused(length - 1).contains("larger than"), "{}", refused(length - 1));
         for (damaged, words) in
             [(&bytes[..DIGEST - 1], "expected more than 32"), (&bytes[..DIGEST + 3], "is damaged")]

@@ -91,8 +91,8 @@ fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
 /// The evaluation in a file, marked as used now; `None` if it is damaged, or of other images, or of tokens or regions with other
 /// digests.
 pub(super) fn read(path: &Path, digests: [&str; 2], images: &Arc<EvalSet>) -> Option<Evaluation> {
-    let (asked, found): (_, Evaluation) = answer_file::read(path, MAX_BYTES).ok()?;
-    if asked != question(path, digests) || found.asked != *images {
+    let found: Evaluation = answer_file::read(path, &question(path, digests), MAX_BYTES).ok()??;
+    if found.asked != *images {
         return None;
     }
     // It fails where the file is another user's.

@@ -120,14 +120,16 @@ impl PartFile {
     }
 
     fn read(&self) -> anyhow::Result<Vec<Option<Answer>>> {
-        let (asked, answers): (_, Vec<Option<Answer>>) = answer_file::read(&self.path, MAX_BYTES)?;
-        if asked != self.question || answers.len() > self.images.len() {
+        // In boxes until they are counted: an absent answer is one byte there, and in memory as large as any other.
+        let answers: Option<Vec<Option<Box<Answer>>>> =
+            answer_file::read(&self.path, &self.question, MAX_BYTES)?;
+        let Some(answers) = answers.filter(|answers| answers.len() <= self.images.len()) else {
             let shown = self.path.display();
             bail!(
                 "{shown}: is from another evaluation, with a different probe, backbone, image, mask or flag"
             );
-        }
-        Ok(answers)
+        };
+        Ok(answers.into_iter().map(|answer| answer.map(|answer| *answer)).collect())
     }
 
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
@@ -149,6 +151,21 @@ mod tests {
     use clap::{Args as _, Command, FromArgMatches as _};
 
     use super::*;
+
+    #[test]
+    fn answers_to_another_question_and_more_than_there_are_images_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |question: &str, images| {
+            let part = Part { index: 0, of: 1 };
+            PartFile::new(folder.path(), part, "gap", question.to_owned(), images)
+        };
+        file("all", 3).write(&[None, None, None]).unwrap();
+        assert_eq!(file("all", 3).read().unwrap(), [None, None, None]);
+        for (question, images) in [("all", 2), ("others", 3)] {
+            let refused = file(question, images).read().unwrap_err().to_string();
+            assert!(refused.contains("gap.answers: is from another evaluation"), "{refused}");
+        }
+    }
 
     #[test]
     fn answers_on_tokens_of_a_changed_configuration_are_not_joined() {
