@@ -328,6 +328,7 @@ fn every_event_survives_a_pipe() {
         failures: failures(),
         probes: probes(),
         tasks,
+        trained: Some(true),
     });
     let second = Duration::from_secs(1);
     let estimate = Estimate { image: Some(second), step: second, evaluation: second, tried: 8 };

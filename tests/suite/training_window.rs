@@ -69,7 +69,15 @@ fn about(heads: &[&str], epochs: usize) -> About {
 
 pub fn snapshot(heads: &[&str]) -> Arc<RunSnapshot> {
     let (epochs, losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    Arc::new(RunSnapshot { about: about(heads, 10), epochs, losses, failures, probes, tasks: None })
+    Arc::new(RunSnapshot {
+        about: about(heads, 10),
+        epochs,
+        losses,
+        failures,
+        probes,
+        tasks: None,
+        trained: None,
+    })
 }
 
 pub fn metric(head: &str, seed: u64, epoch: usize) -> Metric {
@@ -597,23 +605,28 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     let mut pane = Pane::new();
     let folder = PathBuf::from("runs/birds-tiny");
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
-    let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>| {
+    let say = |pane: &mut Pane, epochs: Vec<Metric>, probes: Vec<(PathBuf, SystemTime)>, trained| {
         let (about, failures) = (about(&["gap"], 2), Vec::new());
-        let snapshot =
-            Ok(Arc::new(RunSnapshot { about, epochs, losses: Vec::new(), failures, probes, tasks: None }));
+        let snapshot = RunSnapshot { about, epochs, failures, probes, trained, ..RunSnapshot::default() };
+        let snapshot = Ok(Arc::new(snapshot));
         let wire = pane.0.wire.borrow();
         let job = wire.requests.iter().find_map(pick!(Request::Files(job, Files::OpenRun { .. }) => *job));
         drop(wire);
         pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot });
     };
-    say(&mut pane, vec![metric("gap", 0, 1)], Vec::new());
+    say(&mut pane, vec![metric("gap", 0, 1)], Vec::new(), None);
     assert!(pane.0.wire.borrow().requests.contains(&Request::Follow(vec![folder.clone()])));
     assert!(pane.0.has("Not finished") && pane.0.has("Training loss of 1 head"));
-    say(&mut pane, vec![metric("gap", 0, 1), metric("gap", 0, 2)], Vec::new());
-    assert!(pane.0.has("Runs elsewhere"));
+    for (trained, words) in
+        [(Some(true), "Runs elsewhere"), (Some(false), "Not finished"), (None, "Runs elsewhere")]
+    {
+        let epochs = if trained.is_some() { 1..=1 } else { 1..=2 };
+        say(&mut pane, epochs.map(|epoch| metric("gap", 0, epoch)).collect(), Vec::new(), trained);
+        assert!(pane.0.has(words), "{trained:?}");
+    }
     let probe = (folder.join("probes/gap-s0-best.safetensors"), SystemTime::UNIX_EPOCH);
     let all = [(0, 1), (0, 2), (1, 1), (1, 2)].map(|(seed, epoch)| metric("gap", seed, epoch));
-    say(&mut pane, all.into(), vec![probe.clone()]);
+    say(&mut pane, all.into(), vec![probe.clone()], None);
     assert!(pane.0.has("Finished"));
     let wire = pane.0.wire.borrow().requests.clone();
     assert!(
@@ -628,7 +641,7 @@ fn a_run_of_another_program_is_followed_and_its_probes_come() {
     // Opened again, it shows its folder and probes as they are now.
     pane.0.answer();
     pane.0.harness.state_mut().dispatch(Command::OpenRun(folder.clone()));
-    say(&mut pane, vec![metric("gap", 0, 1)], vec![(probe.0.clone(), SystemTime::now())]);
+    say(&mut pane, vec![metric("gap", 0, 1)], vec![(probe.0.clone(), SystemTime::now())], None);
     assert!(pane.0.has("Not finished"));
     let wire = pane.0.wire.borrow().requests.clone();
     assert!(wire.contains(&Request::Follow(vec![folder.clone()])));
@@ -754,7 +767,8 @@ fn curves_of_several_runs_stand_on_one_plot_and_are_read_out_where_one_points() 
         let epochs =
             all.flat_map(|(head, seed)| [metric_at(head, seed, 1), metric_at(head, seed, 2)]).collect();
         let (losses, failures, probes) = (Vec::new(), Vec::new(), Vec::new());
-        let snapshot = Ok(Arc::new(RunSnapshot { about, epochs, losses, failures, probes, tasks: None }));
+        let snapshot =
+            Ok(Arc::new(RunSnapshot { about, epochs, losses, failures, probes, tasks: None, trained: None }));
         pane.deliver(Event::RunRead { job: requests[0].job(), folder, snapshot });
     }
     pane.0.harness.get_by_label("birds-tiny").click();

@@ -33,7 +33,7 @@ pub enum Phase {
     Running,
     /// It is not finished according to its folder; another process may be training it.
     Open {
-        /// Whether it has progressed since it was opened.
+        /// Whether a process trains it; where that is not known, whether it has progressed since it was opened.
         growing: bool,
     },
     /// It was stopped in this window, with its state saved.
@@ -51,7 +51,7 @@ impl WatchedRun {
     pub(super) fn new(snapshot: &RunSnapshot) -> Self {
         let mut run = Self {
             history: Arc::new(TrainHistory::new(snapshot.about.clone())),
-            phase: Phase::Open { growing: false },
+            phase: Phase::Open { growing: snapshot.trained == Some(true) },
             tasks: None,
             probes: Some(snapshot.probes.iter().cloned().collect()),
         };
@@ -157,7 +157,9 @@ impl State {
         }
         let before = run.history.clone();
         run.update(&snapshot);
-        let growing = run.history != before || run.phase == Phase::Open { growing: true };
+        // A worker of an earlier version does not say.
+        let grows = || run.history != before || run.phase == Phase::Open { growing: true };
+        let growing = snapshot.trained.unwrap_or_else(grows);
         run.phase = if run.is_over() { Phase::Done } else { Phase::Open { growing } };
         let done = run.phase == Phase::Done;
         let mut requests = self.refresh_probes(&folder, snapshot.probes.clone());

@@ -15,6 +15,7 @@ use crate::app::jobs::tasks::{TaskPhase, Tasks};
 use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{Cancel, Event};
 use crate::app::submit::status::query_interval;
+use crate::model::train::run::RunLock;
 
 /// Time between two checks of the folders.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -36,6 +37,7 @@ pub(super) struct RunWatcher {
 struct KnownRun {
     stamp: Option<Stamp>,
     tasks: Option<Tasks>,
+    trained: Option<bool>,
     /// What changes when tasks are submitted, cancelled or leave an exit code.
     marks: [Option<SystemTime>; 2],
     /// When the states of its tasks were last queried, and when they or the marks last changed.
@@ -100,7 +102,8 @@ impl RunWatcher {
                     tasks
                 }
             };
-            if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks {
+            let trained = RunLock::is_held(folder).ok().or(known.trained);
+            if known.stamp.as_ref() == Some(&stamp) && known.tasks == tasks && known.trained == trained {
                 continue;
             }
             let rests = known.due.is_some_and(|due| Instant::now() < due);
@@ -125,8 +128,9 @@ impl RunWatcher {
                 continue;
             }
             let snapshot =
-                snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), ..snapshot }));
+                snapshot.map(|snapshot| Arc::new(RunSnapshot { tasks: tasks.clone(), trained, ..snapshot }));
             (known.stamp, known.tasks, known.told) = (snapshot.is_ok().then_some(stamp), tasks, error);
+            known.trained = trained;
             self.sender.send(Event::RunRead { job: None, folder: folder.clone(), snapshot });
         }
     }
@@ -192,6 +196,23 @@ mod tests {
         atomic_file::write(&folder.path().join("metrics.jsonl"), b"").unwrap();
         let later = Instant::now() + Duration::from_mins(5);
         assert_eq!([Some(later), None, None].map(&mut rest), [false, true, false]);
+    }
+
+    #[test]
+    fn whether_a_process_trains_there_is_told_once_it_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        saved_plan(folder.path());
+        atomic_file::make_folder(&folder.path().join("state")).unwrap();
+        let (mut watcher, events) = watcher_of(folder.path());
+        let mut told = || {
+            watcher.poll();
+            let Ok(Event::RunRead { snapshot: Ok(snapshot), .. }) = events.try_recv() else { return None };
+            snapshot.trained
+        };
+        let lock = RunLock::claim(folder.path()).unwrap();
+        assert_eq!([told(), told()], [Some(true), None]);
+        drop(lock);
+        assert_eq!([told(), told()], [Some(false), None]);
     }
 
     #[test]

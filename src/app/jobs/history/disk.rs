@@ -59,6 +59,9 @@ pub struct RunSnapshot {
     /// Its tasks, if it is divided into tasks that are not joined yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
+    /// Whether a process trains there, if that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trained: Option<bool>,
 }
 
 impl RunSnapshot {
@@ -135,7 +138,7 @@ pub fn read_run(run: &Run) -> Result<RunSnapshot, RunError> {
     }
     let losses = about.seeds.iter().filter_map(|seed| run.losses(*seed).transpose());
     let losses = losses.collect::<Result<_, _>>()?;
-    Ok(RunSnapshot { about, epochs, losses, failures, probes: probes(folder), tasks: None })
+    Ok(RunSnapshot { about, epochs, losses, failures, probes: probes(folder), tasks: None, trained: None })
 }
 
 /// The lines of a run's `metrics.jsonl`; empty if there is no such file yet.

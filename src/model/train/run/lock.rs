@@ -47,6 +47,12 @@ impl RunLock {
         Self::among_machines(folder, lock, OWNER, alone, false)
     }
 
+    /// Whether a living process trains in a run's folder, by the owner file, as [`HostLock::is_held`]: the lock itself is not tried, or
+    /// a training that begins at that moment would be refused.
+    pub fn is_held(folder: &Path) -> io::Result<bool> {
+        HostLock::is_held(&folder.join(OWNER), false, STALE_AFTER)
+    }
+
     /// Whether a folder holds nothing but the lock of a training that was stopped before it began: another process may have opened the file,
     /// so it stays.
     pub fn is_alone_in(folder: &Path) -> bool {
