@@ -1488,7 +1488,7 @@ fn evaluations_at_once_lose_nothing() {
         for seed in 10..18 {
             let (one, run) = (ProbeMetrics { seed, ..one.clone() }, &source.run);
             let all = RunMetrics { probes: vec![one], anchors: Vec::new() };
-            scope.spawn(move || all.keep(run).unwrap());
+            scope.spawn(move || all.keep(run, true).unwrap());
         }
     });
     assert_eq!(Source::open(folder.path()).unwrap().evaluations.unwrap().probes.len(), 5 + 8);

@@ -105,13 +105,7 @@ impl RunMetrics {
             match self.probes.iter().position(same) {
                 Some(at) => {
                     let old = std::mem::replace(&mut self.probes[at], probe);
-                    let own = &mut self.probes[at];
-                    let is_retrained = old.file != own.file;
-                    own.keep_from(old);
-                    if is_retrained && own.metrics.stability.iter().all(|kind| kind.name != OTHER_SEEDS) {
-                        let (head, which) = (own.head.clone(), own.which.clone());
-                        self.forget_other_seeds(&head, &which);
-                    }
+                    self.probes[at].keep_from(old);
                 }
                 None => self.probes.push(probe),
             }
@@ -140,10 +134,16 @@ impl RunMetrics {
         stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
     }
 
-    /// Merges it into the file in the run's folder; returns the file's path.
-    pub fn keep(self, run: &Run) -> Result<PathBuf, RunError> {
+    /// Merges it into the file in the run's folder; returns the file's path. The `first` time of an evaluation, what the file has of
+    /// other seeds is forgotten where one was trained again: this evaluation may measure some of them only.
+    pub fn keep(self, run: &Run, first: bool) -> Result<PathBuf, RunError> {
         let _lock = run.evaluation_lock()?;
         let mut all = read(run)?.unwrap_or_default();
+        if first {
+            let stale = all.probes.iter().filter(|probe| probe.is_stale(run));
+            let heads: Vec<_> = stale.map(|probe| (probe.head.clone(), probe.which.clone())).collect();
+            heads.iter().for_each(|(head, which)| all.forget_other_seeds(head, which));
+        }
         all.merge(self);
         // Who was asked first, and by whom, changes nothing.
         let place = |probe: &ProbeMetrics| {
@@ -218,7 +218,7 @@ mod tests {
         let last = best.iter().map(|probe| ProbeMetrics { which: "last".to_owned(), ..probe.clone() });
         let probes: Vec<ProbeMetrics> = best.iter().cloned().chain(last).collect();
         for probe in probes.iter().rev() {
-            RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() }.keep(&run).unwrap();
+            RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() }.keep(&run, true).unwrap();
         }
         let order = |probes: Vec<ProbeMetrics>| {
             probes.into_iter().map(|probe| (probe.which, probe.head, probe.seed)).collect::<Vec<_>>()
@@ -235,18 +235,39 @@ mod tests {
             };
             let metrics =
                 Metrics { images: 1, stability: kinds.iter().map(kind).collect(), ..Metrics::default() };
-            let (head, which, file) = ("sinkhorn".to_owned(), "best".to_owned(), Some(file.to_owned()));
+            let (head, which) = ("sinkhorn".to_owned(), "best".to_owned());
+            let file = Some(sha256::of_bytes(file.as_bytes()));
             ProbeMetrics { head, seed, which, file, image_files: None, draws: Some(0), metrics }
         };
+        let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
         let both = ["Darker", OTHER_SEEDS];
-        let kinds_after = |newer: ProbeMetrics| -> Vec<usize> {
-            let probes = vec![probe(0, "a", &both), probe(1, "b", &both)];
-            let mut all = RunMetrics { probes, anchors: Vec::new() };
-            all.merge(RunMetrics { probes: vec![newer], anchors: Vec::new() });
-            all.probes.iter().map(|probe| probe.metrics.stability.len()).collect()
+        // Of three seeds the second is trained again, or none; then some are evaluated, one after the other.
+        let kinds_after = |file: &str, newer: &[(u64, &[&str])]| -> Vec<usize> {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
+            let run = Run::open(folder.path()).unwrap();
+            std::fs::create_dir(folder.path().join("probes")).unwrap();
+            for (seed, content) in [(0, "a"), (1, file), (2, "c")] {
+                std::fs::write(run.probe_path("sinkhorn", seed, ProbeCheckpoint::Best), content).unwrap();
+            }
+            let now = |seed: u64| ["a", file, "c"][seed as usize];
+            let before = [(0, "a"), (1, "b"), (2, "c")].map(|(seed, file)| probe(seed, file, &both));
+            RunMetrics { probes: before.into(), anchors: Vec::new() }.write(&run).unwrap();
+            for (at, (seed, kinds)) in newer.iter().enumerate() {
+                let probes = vec![probe(*seed, now(*seed), kinds)];
+                RunMetrics { probes, anchors: Vec::new() }.keep(&run, at == 0).unwrap();
+            }
+            let mut all = read(&run).unwrap().unwrap().probes;
+            all.sort_by_key(|probe| probe.seed);
+            all.iter().map(|probe| probe.metrics.stability.len()).collect()
         };
-        assert_eq!(kinds_after(probe(1, "b", &[])), [2, 2], "its file is the same");
-        assert_eq!(kinds_after(probe(1, "c", &[])), [1, 0]);
-        assert_eq!(kinds_after(probe(1, "c", &both)), [2, 2], "all were measured again");
+        assert_eq!(kinds_after("b", &[(1, &[])]), [2, 2, 2], "its file is the same");
+        assert_eq!(kinds_after("new", &[(1, &[])]), [1, 0, 1]);
+        assert_eq!(
+            kinds_after("new", &[(0, &both), (1, &both), (2, &both)]),
+            [2, 2, 2],
+            "all are measured again"
+        );
+        assert_eq!(kinds_after("new", &[(0, &both), (1, &both)]), [2, 2, 1], "one is not");
     }
 }

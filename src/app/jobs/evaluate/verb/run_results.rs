@@ -22,6 +22,8 @@ pub(super) struct RunResults<'a> {
     image_files: Option<String>,
     /// What is not stored yet.
     unstored: RunMetrics,
+    /// Whether nothing was stored yet.
+    is_first: bool,
     /// When results were stored last.
     stored: Instant,
     /// How long that took.
@@ -34,6 +36,7 @@ impl<'a> RunResults<'a> {
             run,
             image_files,
             unstored: RunMetrics::default(),
+            is_first: true,
             stored: Instant::now(),
             took: Duration::ZERO,
         }
@@ -63,8 +66,8 @@ impl<'a> RunResults<'a> {
     pub fn store(&mut self) -> Result<Option<PathBuf>, RunError> {
         let Some(run) = self.run else { return Ok(None) };
         let begun = Instant::now();
-        let path = self.unstored.clone().keep(run)?; // where that fails it is tried again at the end
-        self.unstored = RunMetrics::default();
+        let path = self.unstored.clone().keep(run, self.is_first)?; // where that fails it is tried again at the end
+        (self.unstored, self.is_first) = (RunMetrics::default(), false);
         (self.stored, self.took) = (Instant::now(), begun.elapsed());
         Ok(Some(path))
     }
