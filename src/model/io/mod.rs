@@ -31,6 +31,15 @@ pub fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Whether an error is of a file itself, whatever the state of its disk: absent, not for this user, or nothing that can be read.
+pub fn is_of_file(kind: ErrorKind) -> bool {
+    use ErrorKind::{FileTooLarge, InvalidFilename, InvalidInput, NotADirectory, NotFound, PermissionDenied};
+    matches!(
+        kind,
+        NotFound | NotADirectory | InvalidFilename | InvalidInput | FileTooLarge | PermissionDenied
+    )
+}
+
 /// Whether the modification time of a file tells its content from another: a newer file may change again within the same clock tick.
 pub fn is_settled(changed: SystemTime) -> bool {
     changed.elapsed().is_ok_and(|age| age > Duration::from_secs(2))

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::cache::{STALE_AFTER, Shard};
-use super::record::Record;
+use super::record::{Found, Record};
 use super::{
-    CacheError, CacheManifest, MANIFEST, SHARD, TokenCache, TokenKey, count, read_manifest, shard_path,
+    CacheError, CacheManifest, MANIFEST, SHARD, TokenCache, TokenKey, count, io_error, read_manifest,
+    shard_path,
 };
-use crate::model::io::temporary;
+use crate::model::io::{is_of_file, temporary};
 
 /// Shards that are opened in parallel: on a network file system each takes a while, and ImageNet has 20,000.
 const OPENED_AT_ONCE: usize = 512;
@@ -70,15 +71,17 @@ impl CacheScan {
             }
         }
         let look = |index: usize| {
-            let exists = shard_path(&folder, index).exists();
+            let path = shard_path(&folder, index);
+            let exists = path.try_exists().map_err(io_error("open it", &path))?;
             let manifest = manifest.as_ref().filter(|_| exists);
-            (exists, manifest.map(|manifest| open_shard(&folder, &key, manifest, index)).transpose())
+            let shard = manifest.map(|manifest| open_shard(&folder, &key, manifest, index)).transpose()?;
+            Ok::<_, CacheError>((exists, shard.unwrap_or(Ok(None))))
         };
         let (mut shards, mut damage, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
         let count = images.div_ceil(SHARD);
         'all: for first in (0..count).step_by(OPENED_AT_ONCE) {
             let some = first..(first + OPENED_AT_ONCE).min(count);
-            let looked: Vec<_> = some.clone().into_par_iter().map(look).collect();
+            let looked: Vec<_> = some.clone().into_par_iter().map(look).collect::<Result<_, _>>()?;
             for (index, (exists, shard)) in some.zip(looked) {
                 let shard = shard.unwrap_or_else(|(found, expected)| {
                     damage.push(Damage { path: shard_path(&folder, index), shard: index, found, expected });
@@ -167,21 +170,29 @@ impl CacheScan {
     }
 }
 
-/// Opens a shard and checks it against the manifest and its record; or what was found and what was expected.
+/// Opens a shard and checks it against the manifest and its record.
+///
+/// # Errors
+/// If its disk does not answer: the shard may be whole, and hours would be spent on making it again.
 fn open_shard(
     folder: &Path,
     key: &str,
     manifest: &CacheManifest,
     index: usize,
-) -> Result<(Shard, Option<Record>), (String, String)> {
-    let shard = Shard::open(&shard_path(folder, index), manifest, index).map_err(|error| match error {
-        CacheError::Damaged { found, .. } => (found, "a shard of this cache".to_owned()),
-        CacheError::Io { source, .. } => (format!("it cannot be read: {source}"), "a file".to_owned()),
-        other => (other.to_string(), "a shard of this cache".to_owned()),
-    })?;
+) -> Result<Found<(Shard, Option<Record>)>, CacheError> {
+    let shard = match Shard::open(&shard_path(folder, index), manifest, index) {
+        Ok(shard) => shard,
+        Err(CacheError::Io { source, .. }) if is_of_file(source.kind()) => {
+            return Ok(Err((format!("it cannot be read: {source}"), "a file".to_owned())));
+        }
+        Err(CacheError::Damaged { found, .. }) => {
+            return Ok(Err((found, "a shard of this cache".to_owned())));
+        }
+        Err(error) => return Err(error),
+    };
     let record = Record::read(folder, key, index, count(manifest.images, index))?;
-    match record {
+    Ok(record.and_then(|record| match record {
         None if manifest.records => Err(("it has no record of its contents".into(), "one next to it".into())),
-        record => Ok((shard, record)),
-    }
+        record => Ok(Some((shard, record))),
+    }))
 }

@@ -285,6 +285,18 @@ mod tests {
         names
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_shard_that_its_disk_does_not_give_is_neither_missing_nor_damaged() {
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        let folder = root.path().join(source.key());
+        fs::create_dir(&folder).unwrap();
+        let path = shard_path(&folder, 0);
+        std::os::unix::fs::symlink(&path, &path).unwrap(); // a link to itself cannot be followed
+        let refused = CacheScan::open(root.path(), &source, Some(1)).map(drop).unwrap_err();
+        assert!(matches!(refused, CacheError::Io { .. }), "{refused}");
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn what_another_is_still_writing_is_not_mapped() {

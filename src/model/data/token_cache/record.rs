@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::{CacheError, SHARD, TokenKey, count, write_atomically};
-use crate::model::io::{atomic_file, sha256};
+use super::{CacheError, SHARD, TokenKey, count, io_error, write_atomically};
+use crate::model::io::{atomic_file, is_of_file, sha256};
 
 /// Longest record that is read, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
+
+/// What a file that may be absent holds; or what was found in its place, and what was expected.
+pub(super) type Found<T> = Result<Option<T>, (String, String)>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -50,37 +53,42 @@ pub fn tokens_digest(root: &Path, source: &TokenKey, images: usize) -> Option<St
 /// The records of all shards, `None` for one without.
 fn records(root: &Path, source: &TokenKey, images: usize) -> Vec<Option<Record>> {
     let (key, shards) = (source.key(), images.div_ceil(SHARD));
-    let of_shard = |index| Record::read(&root.join(&key), &key, index, count(images, index)).ok().flatten();
+    let of_shard =
+        |index| Record::read(&root.join(&key), &key, index, count(images, index)).ok()?.ok().flatten();
     (0..shards).into_par_iter().map(of_shard).collect()
 }
 
 impl Record {
-    /// Reads the record of shard `index`, of `count` images, of the cache `key`; `None` if there is none.
+    /// Reads the record of shard `index`, of `count` images, of the cache `key`: `None` if there is none; or what was found, and what
+    /// was expected.
     ///
     /// # Errors
-    /// What was found, and what was expected.
-    pub fn read(
-        folder: &Path,
-        key: &str,
-        index: usize,
-        count: usize,
-    ) -> Result<Option<Self>, (String, String)> {
-        let record: Self = match atomic_file::read(&path(folder, index), MAX_RECORD_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err((format!("its record cannot be read: {error}"), "one".into())),
-            Ok(bytes) => serde_json::from_slice(&bytes)
-                .map_err(|error| (format!("its record is not valid: {error}"), "one".into()))?,
-        };
-        if (record.cache.as_str(), record.shard) != (key, index) {
-            let found = format!("its record is for shard {} of cache {}", record.shard, record.cache);
-            return Err((found, format!("shard {index} of {key}")));
-        }
-        match &record.images {
-            Some(images) if images.len() != count => {
-                Err((format!("its record is for {} images", images.len()), format!("{count}")))
+    /// If its disk does not answer.
+    pub fn read(folder: &Path, key: &str, index: usize, count: usize) -> Result<Found<Self>, CacheError> {
+        let path = path(folder, index);
+        let bytes = match atomic_file::read(&path, MAX_RECORD_BYTES) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(None)),
+            Err(error) if is_of_file(error.kind()) => {
+                return Ok(Err((format!("its record cannot be read: {error}"), "one".into())));
             }
-            _ => Ok(Some(record)),
-        }
+            bytes => bytes.map_err(io_error("read it", &path))?,
+        };
+        let check = |record: Self| {
+            if (record.cache.as_str(), record.shard) != (key, index) {
+                let found = format!("its record is for shard {} of cache {}", record.shard, record.cache);
+                return Err((found, format!("shard {index} of {key}")));
+            }
+            match &record.images {
+                Some(images) if images.len() != count => {
+                    Err((format!("its record is for {} images", images.len()), format!("{count}")))
+                }
+                _ => Ok(Some(record)),
+            }
+        };
+        let record = serde_json::from_slice(&bytes);
+        Ok(record
+            .map_err(|error| (format!("its record is not valid: {error}"), "one".into()))
+            .and_then(check))
     }
 
     /// Writes it beside its shard.
