@@ -49,6 +49,11 @@ pub enum ExtractError {
          different numbers of tokens; probes are trained on one grid: add a crop_size"
     )]
     Sizes { folder: PathBuf },
+    #[error(
+        "{path}: its size and time cannot be read: {source}; tokens are found by those of all images: run the same command \
+         again once its disk answers"
+    )]
+    State { path: PathBuf, source: std::io::Error },
     #[error("0 of {} can be read; the first: {why}", format::counted(*images, "image", "images"))]
     Unreadable { images: usize, why: String },
     #[error(

@@ -38,7 +38,7 @@ use crate::model::backbone::{self, BackboneError};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::{CacheError, CacheScan, Damage, TokenKey, image_bytes, image_digests};
 use crate::model::grid::Grid;
-use crate::model::io::{atomic_file, sha256};
+use crate::model::io::{atomic_file, is_of_file, sha256};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::Dims;
 
@@ -129,7 +129,7 @@ impl Plan {
     /// The same plan for another dataset; the weights are not read again.
     pub fn for_dataset(&self, dataset: &Dataset) -> Result<Self, ExtractError> {
         let (name, images) = (dataset.name.clone(), dataset.samples.len());
-        let plan = self.with_dataset(&dataset_key(dataset));
+        let plan = self.with_dataset(&dataset_key(dataset)?);
         let precision = plan.source().precision;
         let image = image_bytes(plan.grid, plan.backbone.hidden_size, plan.cls, precision);
         let bytes = image * (images * plan.sources.len()) as u64;
@@ -300,19 +300,27 @@ pub fn describe(plan: &Plan) -> String {
 
 /// SHA-256 that identifies a dataset's images: their paths (and rows) within it, sizes and modification times, in
 /// order. Classes and splits are not in it: tokens do not depend on them.
-fn dataset_key(dataset: &Dataset) -> String {
+///
+/// # Errors
+/// If a disk does not answer: by another key, all tokens would be extracted anew.
+fn dataset_key(dataset: &Dataset) -> Result<String, ExtractError> {
     // Rows of one file are consecutive, so its metadata is read once; that of many files at a time, as each takes a network file
     // system a while.
     let mut files: Vec<&Path> = dataset.samples.iter().map(|sample| &*sample.source.path).collect();
     files.dedup();
     let state = |path: &&Path| {
-        let metadata = std::fs::metadata(path).ok();
+        let metadata = match std::fs::metadata(path) {
+            Ok(metadata) => Some(metadata),
+            // A table may list what is not there, or not for this user.
+            Err(source) if is_of_file(source.kind()) => None,
+            Err(source) => return Err(ExtractError::State { path: path.to_path_buf(), source }),
+        };
         let changed = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
         let changed = changed.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let length = metadata.as_ref().map_or(u64::MAX, std::fs::Metadata::len);
-        (length, changed.map_or(0, |time| time.as_nanos()))
+        Ok((length, changed.map_or(0, |time| time.as_nanos())))
     };
-    let states: Vec<(u64, u128)> = files.par_iter().map(state).collect();
+    let states: Vec<(u64, u128)> = files.par_iter().map(state).collect::<Result<_, _>>()?;
     let (mut hash, mut at) = (Sha256::new(), 0);
     for sample in &dataset.samples {
         let path = &*sample.source.path;
@@ -327,5 +335,23 @@ fn dataset_key(dataset: &Dataset) -> String {
             hash.update((row as u64).to_le_bytes());
         }
     }
-    sha256::hex(&hash.finalize())
+    Ok(sha256::hex(&hash.finalize()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn tokens_are_not_sought_by_an_image_that_its_disk_does_not_give() {
+        use super::*;
+        use crate::model::data::{Sample, Split};
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        let sample = Sample { source: path.clone().into(), class: 0, split: Split::Test };
+        let dataset = Dataset { samples: [sample].into(), ..Dataset::default() };
+        assert!(dataset_key(&dataset).is_ok(), "it is not there");
+        std::os::unix::fs::symlink(&path, &path).unwrap(); // a link to itself cannot be followed
+        let refused = dataset_key(&dataset).unwrap_err().to_string();
+        assert!(refused.contains("a.png: its size and time cannot be read"), "{refused}");
+    }
 }
