@@ -2,6 +2,7 @@
 //! Joining adds the answers image by image, in the order of an undivided evaluation, so that all sums are equal to the
 //! bit.
 
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::app::jobs::{JobError, Reporter};
 use crate::model::explain::evaluation::EvalSet;
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
-use crate::model::io::sha256;
+use crate::model::io::{is_of_file, sha256};
 use crate::model::regions::Regions;
 
 /// Upper bound on the size of such a file in bytes.
@@ -73,12 +74,15 @@ impl PartFile {
         context: EvalContext<'_>,
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
-        let mut answers = match self.path.exists() {
-            true => self.read().unwrap_or_else(|why| {
-                reporter.warn(format!("{why:#}; its images are evaluated again"));
+        let mut answers = match self.read() {
+            Ok(answers) => answers,
+            Err(why) => {
+                let why = unless_of_disk(why)?;
+                if self.path.exists() {
+                    reporter.warn(format!("{why:#}; its images are evaluated again"));
+                }
                 Vec::new()
-            }),
-            false => Vec::new(),
+            }
         };
         let (mut saved, before) = (Instant::now(), answers.len());
         let mut save = |all: &[Option<Answer>]| {
@@ -114,7 +118,9 @@ impl PartFile {
                 }
                 evaluator.take(answers);
             }
-            Err(why) => reporter.warn(format!("{why:#}; its images are evaluated again")),
+            Err(why) => {
+                reporter.warn(format!("{:#}; its images are evaluated again", unless_of_disk(why)?));
+            }
         }
         evaluate_until(engine, evaluator, self.images.end, context, reporter)
     }
@@ -134,6 +140,14 @@ impl PartFile {
 
     fn write(&self, answers: &[Option<Answer>]) -> anyhow::Result<()> {
         answer_file::write(&self.path, &self.question, answers)
+    }
+}
+
+/// The reason why a file cannot be used; an error if it may be whole and its disk does not give it: hours of answers would be lost.
+fn unless_of_disk(why: anyhow::Error) -> anyhow::Result<anyhow::Error> {
+    match why.downcast_ref::<io::Error>() {
+        Some(error) if !is_of_file(error.kind()) => Err(why),
+        _ => Ok(why),
     }
 }
 
@@ -165,6 +179,20 @@ mod tests {
             let refused = file(question, images).read().unwrap_err().to_string();
             assert!(refused.contains("gap.answers: is from another evaluation"), "{refused}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn answers_that_a_disk_does_not_give_are_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = PartFile::new(folder.path(), Part { index: 0, of: 1 }, "gap", "all".to_owned(), 3);
+        assert!(unless_of_disk(file.read().unwrap_err()).is_ok(), "it is not there");
+        file.write(&[None]).unwrap();
+        crate::model::io::atomic_file::write(&file.path, b"damaged").unwrap();
+        assert!(unless_of_disk(file.read().unwrap_err()).is_ok());
+        std::fs::remove_file(&file.path).unwrap();
+        std::os::unix::fs::symlink(&file.path, &file.path).unwrap(); // a link to itself cannot be followed
+        assert!(unless_of_disk(file.read().unwrap_err()).is_err());
     }
 
     #[test]
