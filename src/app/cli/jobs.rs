@@ -187,10 +187,11 @@ fn wait(plan: &mut Plan) -> anyhow::Result<ExitCode> {
     loop {
         // Another process may have submitted tasks, or again.
         *plan = Plan::open(&plan.folder).unwrap_or_else(|_| plan.clone());
-        let polled = states(plan).map_err(anyhow::Error::from).and_then(|tasks| watch.update(plan, &tasks));
+        let polled = states(plan).and_then(|tasks| watch.update(plan, &tasks));
         match polled {
             Err(error)
-                if is_refusal(&error) && silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
+                if is_refusal(plan, &error)
+                    && silent_since.is_none_or(|since| since.elapsed() < MAX_SILENCE) =>
             {
                 if silent_since.is_none() {
                     watch.display.say(&format!("note: {error:#}; retrying"));
@@ -292,9 +293,12 @@ fn has_held_back(plan: &Plan, tasks: &[(Task, State)]) -> bool {
         && plan.arrays().len() < tasks.len()
 }
 
-/// Whether a command of Slurm failed, which may succeed later.
-fn is_refusal(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(SlurmError::Refused { .. }))
+/// Whether a command of Slurm failed, or the disk with the lock of the tasks on this machine, which may answer later.
+fn is_refusal(plan: &Plan, error: &anyhow::Error) -> bool {
+    match plan.place {
+        SubmitTarget::Slurm => matches!(error.downcast_ref(), Some(SlurmError::Refused { .. })),
+        SubmitTarget::Local => error.is::<std::io::Error>(),
+    }
 }
 
 /// Whether Slurm has ever accepted tasks, and refuses others because its limit is reached: while waiting, the rest is submitted

@@ -40,7 +40,8 @@ pub fn start(plan: &Plan) -> anyhow::Result<()> {
     let mut child =
         command.spawn().with_context(|| format!("{} cannot be started", plan.program.display()))?;
     let begun = Instant::now();
-    while !is_running(plan) {
+    // A lock that cannot be looked at is looked at again.
+    while !is_running(plan).unwrap_or(false) {
         if let Some(status) = child.try_wait().context("the process that runs the tasks cannot be checked")? {
             if status.success() {
                 break; // it has done them all
@@ -66,8 +67,12 @@ fn last_message(log: &str) -> String {
 }
 
 /// Whether a background process runs the tasks. One of another machine counts until this process has seen no sign of life for minutes.
-pub fn is_running(plan: &Plan) -> bool {
-    ExclusiveLock::is_held(&lock(plan)).unwrap_or(false)
+///
+/// # Errors
+/// If that cannot be found out, as while a network disk does not answer.
+pub fn is_running(plan: &Plan) -> anyhow::Result<bool> {
+    let path = lock(plan);
+    ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
 }
 
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
@@ -128,7 +133,7 @@ pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
         if !plan.is_cancelled() {
             plan.mark_cancelled()?;
         }
-        if !is_running(plan) || interrupt::flow().is_break() {
+        if !is_running(plan)? || interrupt::flow().is_break() {
             return Ok(());
         }
         std::thread::sleep(POLL_INTERVAL);

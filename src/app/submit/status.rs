@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::flags::SubmitTarget;
 use super::plan::{Plan, Task};
-use super::{SlurmError, local, slurm};
+use super::{local, slurm};
 use crate::app::jobs::tasks::{self, plan_file};
 use crate::model::io::atomic_file;
 
@@ -95,7 +95,10 @@ impl fmt::Display for State {
 }
 
 /// The state of every task, in the order of [`Plan::tasks`].
-pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
+///
+/// # Errors
+/// If Slurm does not say, or on this machine the lock of the process that runs them.
+pub fn states(plan: &Plan) -> anyhow::Result<Vec<(Task, State)>> {
     if are_done(plan) {
         return Ok(plan.tasks().into_iter().map(|task| (task, State::Done)).collect());
     }
@@ -109,7 +112,7 @@ pub fn states(plan: &Plan) -> Result<Vec<(Task, State)>, SlurmError> {
     let submitted = modified(plan_file(&plan.folder));
     let began =
         |task: Task| modified(plan.log(task)).is_some_and(|log| submitted.is_none_or(|then| log >= then));
-    let alive = plan.place == SubmitTarget::Local && local::is_running(plan);
+    let alive = plan.place == SubmitTarget::Local && local::is_running(plan)?;
     let state = |task: Task| {
         // Read after the queue was queried: a task that ended in between has left its exit code.
         let content = read_state(plan, task);
@@ -268,6 +271,25 @@ mod tests {
         let took = processor_time::of_thread().saturating_sub(before);
         assert_eq!(summary(&states), "200000 of 200,001 tasks done, 1 not submitted");
         assert!(took < Duration::from_secs(20), "{took:?}"); // it took minutes
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn tasks_whose_lock_cannot_be_looked_at_are_not_lost() {
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::single(TRAIN, Vec::new())];
+        let plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        paths::make_folder(&plan.home().join("state")).unwrap();
+        for (name, content) in [("train", RUNNING), (".lock", "")] {
+            paths::write(&plan.home().join("state").join(name), content.as_bytes()).unwrap();
+        }
+        let ask = |errno| {
+            crate::model::io::failpoint::locks(errno);
+            states(&plan)
+        };
+        let refused = format!("{:#}", ask(Some(libc::EIO)).unwrap_err());
+        assert!(refused.contains(".lock: cannot be locked: "), "{refused}");
+        assert_eq!(ask(None).unwrap()[0].1, State::Lost { why: None });
     }
 
     #[test]
