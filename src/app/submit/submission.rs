@@ -18,13 +18,13 @@ use crate::app::format::shell_path;
 use crate::app::jobs::tasks::plan_file;
 use crate::app::jobs::user_error::{Usage, refuse};
 use crate::app::paths;
-use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{LockedFile, TryLock, try_lock};
+use crate::model::io::{atomic_file, if_there, is_of_file};
 use crate::model::train::run::{Run, RunError};
 
 /// Refuses a folder with unfinished tasks, or with a plan that cannot be read.
 pub fn check_free(folder: &Path) -> anyhow::Result<()> {
-    if !plan_file(folder).exists() {
+    if plan_file(folder).metadata().is_err_and(|why| is_of_file(why.kind())) {
         return Ok(());
     }
     let shown = folder.display();
@@ -94,9 +94,10 @@ pub fn submit_all(plan: &mut Plan) -> anyhow::Result<()> {
     check_free(&plan.folder)?;
     // An earlier plan goes first, then its states, then the new one comes: a kill in between leaves none that the states of another
     // call done.
-    let _ = std::fs::remove_file(plan_file(&plan.folder));
-    for task in plan.tasks() {
-        let _ = std::fs::remove_file(plan.state(task));
+    let states = plan.tasks().into_iter().map(|task| plan.state(task));
+    for path in std::iter::once(plan_file(&plan.folder)).chain(states) {
+        if_there(std::fs::remove_file(&path))
+            .with_context(|| format!("{}: cannot be removed", path.display()))?;
     }
     plan.save()?;
     if plan.place == SubmitTarget::Slurm {
@@ -378,9 +379,8 @@ mod tests {
         std::fs::remove_dir(&log).unwrap();
         File::create(&log).unwrap(); // so that no plan can be saved
         assert!(submit_all(&mut plan).is_err());
-        assert!(
-            !plan_file(folder.path()).exists() && !plan.tasks().iter().any(|task| plan.state(*task).exists())
-        );
+        let path = plan_file(folder.path());
+        assert!(!path.exists() && !plan.tasks().iter().any(|task| plan.state(*task).exists()));
     }
 
     #[test]

@@ -432,6 +432,10 @@ fn what_could_not_be_read_again_is_not_submitted() {
     // An unreadable plan may be that of running tasks.
     fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
     assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
+    let plan = desk.path("run/tasks/plan.json");
+    fs::remove_file(&plan).and_then(|()| std::os::unix::fs::symlink(&plan, &plan)).expect("a link to itself");
+    assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
+    fs::remove_file(&plan).expect("removed");
     // The plan of a later version is one, whatever it holds.
     fs::write(desk.path("run/tasks/plan.json"), r#"{"format": 2}"#).expect("a plan");
     assert_ends(&mut on(&bin, jobs(&desk.path("run"), &[])), 1, &["`format` is 2; this program reads 1"]);
