@@ -30,7 +30,8 @@ pub struct Link {
     /// Comparisons of images, which are made here, with their last events.
     comparisons: Vec<(JobId, Receiver<Vec<Event>>)>,
     log: VecDeque<String>,
-    /// Attempts in a row that failed, or whose connection was lost before a job finished other than one that opens again what was open.
+    /// Attempts in a row that failed, or whose connection was soon lost, before a job finished other than one that opens again what was
+    /// open.
     attempts: u32,
     /// Whether a connection was ever established.
     was_connected: bool,
@@ -41,8 +42,8 @@ pub struct Link {
 enum Phase {
     /// A thread is connecting.
     Starting(Receiver<Result<Remote, RemoteError>>),
-    /// Connected.
-    Up { remote: Box<Remote>, hello: String },
+    /// Connected, since then.
+    Up { remote: Box<Remote>, hello: String, since: Instant },
     /// Lost; a thread is finding out why.
     Ending(Receiver<RemoteError>),
     /// Not connected. The next attempt is at this time; absent if only the user starts one.
@@ -134,15 +135,17 @@ impl Link {
         let reopening = self.pending.reopen_requests();
         let all = reopening.into_iter().chain(self.pending.deferred_requests());
         all.for_each(|request| remote.send(request));
-        self.phase = Phase::Up { remote, hello };
+        self.phase = Phase::Up { remote, hello, since: Instant::now() };
         (self.was_connected, self.last_error) = (true, None);
     }
 
     /// The connection is lost: a thread runs `find_cause`, which may block.
     fn lost(&mut self, find_cause: impl FnOnce(&mut Remote) -> RemoteError + Send + 'static) {
-        let Phase::Up { mut remote, .. } = std::mem::replace(&mut self.phase, Phase::Down(None)) else {
+        let Phase::Up { mut remote, since, .. } = std::mem::replace(&mut self.phase, Phase::Down(None))
+        else {
             return;
         };
+        self.attempts = attempts_after_loss(since.elapsed(), self.attempts);
         self.log.extend(remote.log());
         self.local_events.extend(self.pending.lost());
         match spawn_task(&self.waker, "remote end", move || find_cause(&mut remote)) {
@@ -275,6 +278,12 @@ fn attempts_after(event: Option<&Event>, attempts: u32) -> u32 {
     if matches!(event, Some(Event::Finished(_))) { 0 } else { attempts }
 }
 
+/// The count of failed attempts after the loss of a connection that lasted so long: one that outlasted any delay worked, also where
+/// nothing finished meanwhile, as while a training is followed.
+fn attempts_after_loss(lasted: Duration, attempts: u32) -> u32 {
+    if lasted > MAX_RETRY_DELAY { 0 } else { attempts }
+}
+
 /// The delay after a failure that `attempts` others preceded: a second, doubled each time up to [`MAX_RETRY_DELAY`].
 fn retry_delay(attempts: u32) -> Duration {
     Duration::from_secs(1 << attempts.min(10)).min(MAX_RETRY_DELAY)
@@ -363,6 +372,9 @@ mod tests {
         let attempts = |event| attempts_after(event, link.attempts);
         assert_eq!([attempts(Some(&Event::Started(JobId(1)))), attempts(None)], [7, 7]);
         assert_eq!(retry_delay(attempts(Some(&Event::Finished(JobId(1))))), Duration::from_secs(1));
+        // So does a connection that outlasted the longest delay.
+        let lasted = [MAX_RETRY_DELAY, 2 * MAX_RETRY_DELAY];
+        assert_eq!(lasted.map(|lasted| attempts_after_loss(lasted, link.attempts)), [7, 0]);
         // A permanent failure is retried only if there was a connection before; another protocol never is.
         let ended = || RemoteErrorKind::Ended { program: "ssmprobe".to_owned(), status: "1".to_owned() };
         let other = || RemoteErrorKind::Protocol { found: 0, version: "0".to_owned() };
