@@ -46,5 +46,5 @@ fn a_machine_without_any_driver_still_has_the_processor() {
     let report: Value = serde_json::from_str(&done(&mut command)).unwrap();
     assert_eq!(report["devices"].as_array().unwrap().len(), 1, "{report:#}");
     assert_eq!(report["auto"]["name"], "cpu");
-    assert_eq!(report["auto"]["why"], "no GPU here");
+    assert_eq!(report["auto"]["why"], "no GPU");
 }

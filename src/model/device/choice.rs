@@ -69,7 +69,7 @@ fn preference(there: &[Found]) -> Vec<(&Found, String)> {
     let reason = |found: &Found| format!("{}, no CUDA device", with_article(found.kind.name()));
     let cuda = of("cuda").map(|found| (found, "a CUDA device".to_owned()));
     let gpus = gpus.into_iter().map(|found| (found, reason(found)));
-    let processor = of("cpu").map(|found| (found, format!("no GPU here{passed_over}")));
+    let processor = of("cpu").map(|found| (found, format!("no GPU{passed_over}")));
     cuda.chain(gpus).chain(processor).collect()
 }
 
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(names(&there)[0], "cuda:0");
         let software = &there[..2];
         assert_eq!(names(software), ["cpu"]);
-        assert_eq!(preference(software)[0].1, "no GPU here except a software adapter");
+        assert_eq!(preference(software)[0].1, "no GPU except a software adapter");
         assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "selected by name");
     }
 

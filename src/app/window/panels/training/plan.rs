@@ -158,7 +158,7 @@ fn rows(
                 true => "Estimated".to_owned(),
                 false => format!("{tokens} for the tokens, {training} for the training,"),
             };
-            let details = format!("{parts} from a few steps timed here just now");
+            let details = format!("{parts} from a few steps timed just now");
             (format!("About {}", format::roughly(cost.total())), details)
         }
         None if timing => ("Timing a few steps…".to_owned(), String::new()),
