@@ -1242,6 +1242,13 @@ fn a_grid_has_the_points_that_set_its_two_fields_alone() {
     run(folder.path(), manifest("mae", "birds", &heads, 1, Selection::Val), |head, _| [10, 14][head]);
     let grid = &build("grid", &[Source::open(folder.path()).unwrap()])[0];
     assert_eq!((grid.rows.len(), number(&grid.rows[0].cells[1])), (1, Some(50.0)));
+    // Points that share neither field would make a table of their number squared.
+    let folder = tempfile::tempdir().unwrap();
+    let heads: Vec<String> =
+        (1..=101).map(|i| format!("sinkhorn[temperature=0.{i:03},iterations={i}]")).collect();
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    run(folder.path(), manifest("mae", "birds", &heads, 1, Selection::Val), |_, _| 10);
+    assert!(build("grid", &[Source::open(folder.path()).unwrap()]).is_empty());
 }
 
 #[test]

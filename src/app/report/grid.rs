@@ -9,12 +9,16 @@ use super::table::{Cell, Column, Row, Table};
 use crate::model::probe::head;
 use crate::model::train::run::ProbeCheckpoint;
 
+/// Most cells of a table: points that share neither field have as many cells as pairs.
+const MAX_CELLS: usize = 10_000;
+
 /// One table per head with a grid.
 pub fn tables(source: &Source) -> Vec<Table> {
-    swept_heads(source).into_iter().map(|head| table(source, head)).collect()
+    swept_heads(source).into_iter().filter_map(|head| table(source, head)).collect()
 }
 
-fn table(source: &Source, head: &str) -> Table {
+/// The table of a head; `None` if it would have more than [`MAX_CELLS`].
+fn table(source: &Source, head: &str) -> Option<Table> {
     let number = |point: &Point, field: &str| Some(point.number(field)?.to_bits());
     let position = |point: &Point| Some((number(point, "iterations")?, number(point, "temperature")?));
     let points: HashMap<(u64, u64), Point> = points(source, head)
@@ -29,6 +33,9 @@ fn table(source: &Source, head: &str) -> Table {
     };
     let iterations = distinct(points.keys().map(|at| f64::from_bits(at.0)).collect());
     let temperatures = distinct(points.keys().map(|at| f64::from_bits(at.1)).collect());
+    if iterations.len() * temperatures.len() > MAX_CELLS {
+        return None;
+    }
     let mut columns = vec![Column::words("Iterations")];
     columns.extend(temperatures.iter().map(|t| Column::numbers(t.to_string()).within("Temperature")));
     let rows = iterations.iter().map(|&i| {
@@ -44,5 +51,5 @@ fn table(source: &Source, head: &str) -> Table {
     let what = format!("{name}, temperature by iterations, top-1 (%)");
     let mut table = source.table(format!("grid-{head}"), &what, columns, rows);
     table.mark_overall_largest();
-    table
+    Some(table)
 }
