@@ -1,5 +1,7 @@
 //! Files that a window elsewhere sends over: a probe or an image that was dropped into it.
 
+use std::cmp::Reverse;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -11,6 +13,8 @@ use crate::model::io::{atomic_file, sha256};
 
 /// Most bytes that are sent at once.
 pub const MAX_BYTES: u64 = 64_000_000;
+/// Most bytes of all files that are kept: those received first are removed.
+const MAX_KEPT: u64 = 4 << 30;
 
 /// Reads files to be sent, all of them together.
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
@@ -40,7 +44,9 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
 /// once.
 pub fn keep(file: &ResultFile) -> anyhow::Result<PathBuf> {
     let folder = paths::received().context("no folder for received files: this user has no home folder")?;
-    keep_in(&folder, file)
+    let kept = keep_in(&folder, file)?;
+    remove_oldest(&folder, MAX_KEPT);
+    Ok(kept)
 }
 
 fn keep_in(folder: &Path, file: &ResultFile) -> anyhow::Result<PathBuf> {
@@ -57,9 +63,48 @@ fn keep_in(folder: &Path, file: &ResultFile) -> anyhow::Result<PathBuf> {
     Ok(folder.join(&file.path))
 }
 
+/// Removes the files that were received first, so that the rest takes at most `max_bytes`. What cannot be read or removed stays.
+fn remove_oldest(folder: &Path, max_bytes: u64) {
+    let file = |entry: fs::DirEntry| {
+        let about = entry.metadata().ok()?;
+        Some((about.modified().ok()?, about.len(), entry.path()))
+    };
+    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = inside(folder.to_owned()).map(|entry| entry.path());
+    let mut files: Vec<_> = folders.flat_map(inside).filter_map(file).collect();
+    files.sort_by_key(|(received, ..)| Reverse(*received));
+    let mut total = 0;
+    for (_, bytes, path) in files {
+        total += bytes;
+        if total > max_bytes {
+            let _ = fs::remove_file(&path); // another worker may have just removed it
+            let _ = path.parent().map(fs::remove_dir); // it may hold the same under another name
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_received_first_is_removed_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = [b"one".as_slice(), b"other", b"newest"].map(|bytes| {
+            let file = ResultFile { path: "x.png".into(), bytes: bytes.into() };
+            keep_in(folder.path(), &file).expect("kept")
+        });
+        for (path, age) in kept.iter().zip([2_u32, 3, 1]) {
+            let received = std::time::SystemTime::now() - age * std::time::Duration::from_hours(1);
+            let file = fs::File::options().append(true).open(path).expect("a file");
+            file.set_modified(received).expect("a time");
+        }
+        for (max_bytes, left) in [(14, [true; 3]), (13, [true, false, true]), (6, [false, false, true])] {
+            remove_oldest(folder.path(), max_bytes);
+            assert_eq!(kept.each_ref().map(|path| path.exists()), left, "{max_bytes}");
+            assert_eq!(kept.each_ref().map(|path| path.parent().expect("a folder").exists()), left);
+        }
+    }
 
     #[test]
     fn what_is_sent_arrives_under_its_name_once() {
