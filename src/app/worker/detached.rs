@@ -110,15 +110,17 @@ struct Follower<'a> {
     due: Option<Instant>,
     /// How often in a row it could not be found out whether it has ended.
     failures: usize,
+    /// How often its folder could not be read since it has ended.
+    unread: usize,
 }
 
 impl<'a> Follower<'a> {
     fn new(out: &'a Path) -> Self {
         let logs = LOGS.map(|name| GrowingLog { path: out.join(name), read: 0 });
-        Self { out, logs, last: None, known: None, due: None, failures: 0 }
+        Self { out, logs, last: None, known: None, due: None, failures: 0, unread: 0 }
     }
 
-    /// Tells what is new in its logs and its folder; whether it has ended.
+    /// Tells what is new in its logs and its folder; whether it has ended and what it left is read, or cannot be.
     fn look(&mut self, events: &mut JobEvents) -> anyhow::Result<bool> {
         let ended = has_ended(self.out, &mut self.failures)?;
         for (log, file) in self.logs.iter_mut().enumerate() {
@@ -135,7 +137,10 @@ impl<'a> Follower<'a> {
             return Ok(ended);
         }
         // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
-        let Ok(snapshot) = read(self.out).map(Arc::new) else { return Ok(ended) };
+        let Ok(snapshot) = read(self.out).map(Arc::new) else {
+            self.unread += usize::from(ended);
+            return Ok(self.unread > ATTEMPTS);
+        };
         (self.known, self.due) = (Some(stamp), Some(Instant::now() + events.sender.reread_delay(&snapshot)));
         let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
         if self.last.is_none() {
@@ -297,6 +302,20 @@ mod tests {
         assert!(!ends_with_error(""));
         let said = |log: &str| failure(Path::new("run"), log, None).to_string();
         assert!(said(own).ends_with("run ended early") && said("epoch 3 of 9\n").ends_with("resume it"));
+    }
+
+    #[test]
+    fn the_end_of_a_training_is_told_once_its_folder_is_read_or_cannot_be() {
+        use crate::app::jobs::{Event, JobId};
+        use crate::app::worker::event_sender::EventSender;
+        let folder = tempfile::tempdir().unwrap();
+        atomic_file::write(&folder.path().join("run.json"), b"{").unwrap();
+        let (sender, _events) = sync_channel::<Event>(4);
+        let sender = EventSender::new(sender, Arc::new(|| {}), false);
+        let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
+        let mut follower = Follower::new(folder.path());
+        assert!((0..ATTEMPTS).all(|_| !follower.look(&mut events).unwrap()));
+        assert!(follower.look(&mut events).unwrap());
     }
 
     #[test]
