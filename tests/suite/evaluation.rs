@@ -803,6 +803,22 @@ fn panes_of_a_dataset_stay_where_they_are_while_they_say_why_a_probe_was_not_eva
 }
 
 #[test]
+fn an_evaluation_that_failed_on_one_dataset_is_not_said_to_have_failed_on_another() {
+    let (mut state, part) = with_dataset();
+    let first = state.evaluations.dataset.expect("a dataset");
+    let (job, _) = evaluation_asked(state.dispatch(Command::Evaluate { all: false })).expect("an evaluation");
+    state.apply(Event::Failed(job, UserError::new("The disk is full")));
+    assert!(state.evaluation_error(state.focus()).is_some());
+    let (job, entry) = dataset_asked(&state.dispatch(Command::OpenDataset("shore".into(), None)));
+    state.apply(Event::DatasetOpened { job, entry, part });
+    state.apply(Event::Finished(job));
+    assert_ne!(state.evaluations.dataset, Some(first), "the one just opened is in use");
+    assert!(state.evaluation_error(state.focus()).is_none());
+    state.dispatch(Command::UseDataset(first));
+    assert!(state.evaluation_error(state.focus()).is_some());
+}
+
+#[test]
 fn probes_that_could_not_be_evaluated_are_counted_in_one_note() {
     let (mut state, _) = with_dataset();
     let requests = state.dispatch(Command::Evaluate { all: true });

@@ -26,10 +26,10 @@ const MAX_HIDDEN: usize = 16;
 pub struct Evaluations {
     /// The dataset in use.
     pub dataset: Option<DatasetId>,
-    /// The job under way, and whether it is a lookup of what is known from before, which gives way to an evaluation.
-    running: Option<(JobId, bool)>,
-    /// Why the last evaluation failed.
-    error: Option<UserError>,
+    /// The job under way, its dataset, and whether it is a lookup of what is known from before, which gives way to an evaluation.
+    running: Option<(JobId, DatasetId, bool)>,
+    /// Why the last evaluation failed, and on which dataset.
+    error: Option<(DatasetId, UserError)>,
     /// How many probes the job under way could not evaluate as trained, and why the first.
     failed: Option<(usize, String)>,
     /// The results; the least recently shown come first.
@@ -65,12 +65,12 @@ struct Key {
 impl Evaluations {
     /// The job under way: an evaluation or a lookup.
     pub fn under_way(&self) -> Option<JobId> {
-        self.running.map(|(job, _)| job)
+        self.running.map(|(job, ..)| job)
     }
 
     /// The evaluation under way, if that is more than a lookup.
     pub fn job(&self) -> Option<JobId> {
-        self.running.filter(|(_, is_lookup)| !is_lookup).map(|(job, _)| job)
+        self.running.filter(|(.., is_lookup)| !is_lookup).map(|(job, ..)| job)
     }
 
     /// Whether an evaluation was asked for that begins once everything is open.
@@ -82,6 +82,7 @@ impl Evaluations {
     pub(super) fn forget(&mut self, dataset: DatasetId) {
         self.known.retain(|(key, _)| key.dataset != dataset);
         self.requested.retain(|(key, _)| key.dataset != dataset);
+        self.error.take_if(|(of, _)| *of == dataset);
         self.revision += 1;
     }
 }
@@ -135,11 +136,11 @@ impl State {
         self.evaluation_on(self.evaluations.dataset?, column)
     }
 
-    /// Why a column has no evaluation on the dataset in use: its own error, or that of the last evaluation.
+    /// Why a column has no evaluation on the dataset in use: its own error, or that of the last evaluation if it was on this dataset.
     pub fn evaluation_error(&self, column: Option<ColumnId>) -> Option<&UserError> {
         match column.and_then(|column| self.evaluation_of(column)) {
             Some(known) => known.err(),
-            None => self.evaluations.error.as_ref(),
+            None => self.failed_evaluation(),
         }
     }
 
@@ -221,6 +222,12 @@ impl State {
         requests
     }
 
+    /// Why the last evaluation failed, if it was on the dataset in use.
+    pub(super) fn failed_evaluation(&self) -> Option<&UserError> {
+        let (dataset, error) = self.evaluations.error.as_ref()?;
+        (self.evaluations.dataset == Some(*dataset)).then_some(error)
+    }
+
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
     /// without another click, unless that evaluation was cancelled or failed before. A hand-made order is edited in many small
     /// steps: it is evaluated only on request, and of a control that is dragged only the final value. One evaluation runs at a
@@ -250,15 +257,12 @@ impl State {
         wanted: Vec<(ProbeId, Intervention)>,
         removals: Vec<Mode>,
     ) -> Vec<Request> {
-        if self.dataset().is_none() {
-            return Vec::new();
-        }
+        let Some((dataset, _)) = self.dataset() else { return Vec::new() };
         let subjects = self.eval_probes(wanted);
         if subjects.is_empty() {
-            self.evaluations.error = Some(
-                UserError::new("No probe can be evaluated")
-                    .remedy("Open a backbone, and probes that fit it; then evaluate again"),
-            );
+            let error = UserError::new("No probe can be evaluated")
+                .remedy("Open a backbone, and probes that fit it; then evaluate again");
+            self.evaluations.error = Some((dataset, error));
             return Vec::new();
         }
         self.request_evaluation("Evaluating", subjects, removals)
@@ -301,9 +305,9 @@ impl State {
         let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
         self.evaluations.requested = requested.filter_map(with_key).collect();
         (self.evaluations.error, self.evaluations.failed) = (None, None);
-        let older = self.evaluations.running.replace((job, subjects.is_empty())).map(|(older, _)| older);
+        let older = self.evaluations.running.replace((job, dataset, subjects.is_empty()));
         let request = EvalRequest { part, subjects, settings: self.explain, regions, removals, stored };
-        self.send_instead(older, Request::Compute(job, Compute::Evaluate(request)))
+        self.send_instead(older.map(|(older, ..)| older), Request::Compute(job, Compute::Evaluate(request)))
     }
 
     /// Stores a result. Ignores one of a job that was replaced, or of a dataset, probe or backbone that was opened again since
@@ -358,8 +362,8 @@ impl State {
 
     /// An evaluation job has ended; `error` says why it failed.
     pub(super) fn end_evaluation(&mut self, job: JobId, error: Option<&UserError>) {
-        if self.evaluations.running.take_if(|(own, _)| *own == job).is_some() {
-            self.evaluations.error = error.cloned();
+        if let Some((_, dataset, _)) = self.evaluations.running.take_if(|(own, ..)| *own == job) {
+            self.evaluations.error = error.map(|error| (dataset, error.clone()));
             let unanswered = std::mem::take(&mut self.evaluations.requested);
             self.evaluations.abandoned.extend(unanswered.into_iter().map(|(key, _)| key));
             // Tables of all probes leave them out.
