@@ -819,6 +819,23 @@ fn an_evaluation_that_failed_on_one_dataset_is_not_said_to_have_failed_on_anothe
 }
 
 #[test]
+fn retry_evaluates_again_what_failed() {
+    let (mut state, _) = with_dataset();
+    let (job, ask) =
+        evaluation_asked(state.dispatch(Command::Evaluate { all: true })).expect("an evaluation");
+    state.apply(Event::Failed(job, UserError::new("The device was lost")));
+    assert!(Action::Retry.enabled(&state));
+    let (job, again) = evaluation_asked(state.dispatch(Command::Retry)).expect("another");
+    assert_eq!(again.subjects, ask.subjects);
+    assert!(state.evaluation_error(state.focus()).is_none() && !Action::Retry.enabled(&state));
+    // On the CPU, its backbone is opened there first.
+    state.apply(Event::Failed(job, UserError::new("The device was lost")));
+    state.dispatch(Command::SetDevice("cpu".to_owned()));
+    state.dispatch(Command::Retry);
+    assert!(state.evaluations.is_deferred());
+}
+
+#[test]
 fn probes_that_could_not_be_evaluated_are_counted_in_one_note() {
     let (mut state, _) = with_dataset();
     let requests = state.dispatch(Command::Evaluate { all: true });

@@ -102,12 +102,13 @@ impl State {
         Vec::new()
     }
 
-    /// Whether anything could not be opened, or any column failed, or any thumbnail or map of a contact sheet.
+    /// Whether anything could not be opened, or any column failed, or any thumbnail or map of a contact sheet, or an evaluation.
     pub fn has_failed(&self) -> bool {
         self.library.has_failed()
             || self.columns.values().any(|column| matches!(column.shown, ColumnState::Failed(_)))
             || self.sheet.has_failed()
             || self.thumbnails.has_failed()
+            || self.failed_evaluation().is_some()
     }
 
     /// Whether an explanation is under way.
@@ -235,6 +236,7 @@ impl State {
         }
         let mut requests = self.reopen_failed();
         requests.extend(self.explain_columns());
+        requests.extend(self.evaluate_again());
         requests
     }
 
