@@ -90,7 +90,7 @@ impl Figure for Evidence {
         let n = trace.grid.len();
         let names = ["Evidence (logit)", "Proxy (logit)"].map(|name| label(trace, name));
         let mut upper = above.then(|| {
-            let room = key_exact(&mut scene, theme, trace, room(0), keys);
+            let room = key_exact(&mut scene, theme, trace, room(0), options);
             let room = Box2 { h: room.h - if count > 1 { pt::GAP } else { 0.0 }, ..room };
             panel(room, n, limits.unwrap_or((0.0, 1.0)), (x, &names[0]), keys)
         });
@@ -127,21 +127,27 @@ fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), keys: K
     Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), keys)
 }
 
-/// Draws the legend of the upper panel; returns what is left of `room` below it.
-fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, keys: Keys) -> Box2 {
-    let name =
-        if keys.are_shared() { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
+/// Draws the legend of the upper panel; returns what is left of `room` below it. Beside others on one scale it leaves room for every
+/// entry and any class, or what has the same value would not be as high in all.
+fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, options: &Options) -> Box2 {
+    let keys = options.keys;
+    let is_beside = keys.are_shared() || options.limits.is_some();
+    let name = if is_beside { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
     // In a row, its axes tell which columns are differences.
     let name_of = |name: &str| if keys.are_shared() { name.to_owned() } else { label(trace, name) };
     let names = [name.as_str(), "Against"].map(name_of);
-    let mut key = vec![(Mark::Patch(theme.positive), &*names[0]), (Mark::Patch(theme.negative), &*names[1])];
-    if trace.evidence.position_raster.is_some() {
-        key.push((Mark::Line(strokes(theme)[1]), "In raster order"));
-    }
-    if memories(trace).is_some() {
-        key.push((Mark::Patch(theme.band), "|K|, own scale"));
-    }
-    below(room, keys.legend(scene, theme, [room.x, room.y], room.w, &key))
+    let all = [
+        (Mark::Patch(theme.positive), &*names[0]),
+        (Mark::Patch(theme.negative), &*names[1]),
+        (Mark::Line(strokes(theme)[1]), "In raster order"),
+        (Mark::Patch(theme.band), "|K|, own scale"),
+    ];
+    let has = [true, true, trace.evidence.position_raster.is_some(), memories(trace).is_some()];
+    let key: Vec<_> = all.into_iter().zip(has).filter_map(|(entry, has)| has.then_some(entry)).collect();
+    let height = keys.legend(scene, theme, [room.x, room.y], room.w, &key);
+    let mut scratch = Scene::new(room.w, 0.0, "", None);
+    let whole = if is_beside { keys.legend(&mut scratch, theme, [0.0; 2], room.w, &all) } else { height };
+    below(room, whole)
 }
 
 /// The strokes of lines as routed and in raster order. The second is only there to compare with: thin, and in no colour of the

@@ -195,6 +195,21 @@ fn lines_leave_an_axis_whose_limits_they_exceed() {
 }
 
 #[test]
+fn on_one_scale_evidence_is_as_high_whatever_its_legend_says() {
+    let (theme, own) = (Theme::light(), Options::default());
+    let shared = Options { limits: Some((-4.0, 6.0)), ..Options::default() };
+    let all = small::planned();
+    let mut few = Trace { kernel: None, ..small::planned() };
+    few.evidence.position_raster = None;
+    let top = |trace: &Trace, options: &Options| {
+        let scene = draw_column(find("evidence").expect("a figure"), trace, options, &theme, 180.0);
+        Marks::of(&scene.expect("a picture"), &theme).axes(0).area.y
+    };
+    assert!(top(&all, &own) > top(&few, &own) + 1.0, "below a second line of the legend");
+    assert!(near(top(&all, &shared), top(&few, &shared)));
+}
+
+#[test]
 fn shared_limits_are_the_ends_of_both_panels() {
     let options =
         Options { limits: Some((-4.0, 6.0)), proxy_limits: Some((-3.0, 1.0)), ..Options::default() };
