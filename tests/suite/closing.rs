@@ -204,6 +204,17 @@ fn a_tab_without_content_comes_back_once_it_has_some_unless_another_was_chosen_s
     }
 }
 
+#[test]
+fn a_layout_for_another_room_and_one_that_is_reset_have_panes_with_content_in_front() {
+    let mut window = Window::ready();
+    window.click("gap");
+    assert!(!is_active(&window, "evidence"), "it reads no positions");
+    window.resize(853.0, 480.0);
+    assert!(!is_active(&window, "evidence"));
+    window.choose_action("reset layout");
+    assert!(!is_active(&window, "evidence"));
+}
+
 /// A window opens at the size that it has when it is not maximised.
 #[test]
 fn the_first_layout_waits_for_its_room_and_keeps_the_chosen_tabs() {

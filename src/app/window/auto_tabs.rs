@@ -25,6 +25,12 @@ impl AutoTabs {
         self.requested = Some(panel.to_owned());
     }
 
+    /// Moves tabs as at the start, for a layout in which other ones are in front.
+    pub fn begin_anew(&mut self) {
+        self.shows.clear();
+        self.displaced.clear();
+    }
+
     /// Hides tab groups without content and shows those with some; if content changed, also moves tabs.
     pub fn arrange(&mut self, tree: &mut Tree<Pane>, panels: &[Box<dyn Panel>], cx: &PanelContext<'_>) {
         let shows = panels.iter().filter_map(|panel| Some((panel.id(), panel.has_content(cx)?))).collect();
