@@ -24,7 +24,8 @@ use crate::app::jobs::{Fetch, JobId, Request, TrainCommand};
 pub struct Training {
     /// The form of the next training.
     pub form: TrainSettings,
-    preflights: Answers<PlannedForm, Preflight, 1>,
+    /// By the [plan](TrainSettings::planned) of the form.
+    preflights: Answers<TrainSettings, Preflight, 1>,
     /// The estimated time of the latest preflight, once it was measured.
     pub estimate: Option<Estimate>,
     /// The training that runs in this window.
@@ -43,16 +44,6 @@ pub struct Training {
     pub submitting: Option<(JobId, TrainCommand)>,
     /// The run that last began, was submitted as tasks, or was opened in this window, and the job that did so.
     pub latest: Option<(JobId, PathBuf)>,
-}
-
-/// The form that a preflight is of.
-#[derive(Clone)]
-struct PlannedForm(TrainSettings);
-
-impl PartialEq for PlannedForm {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.same_plan(&other.0)
-    }
 }
 
 /// A training under way in this window.
@@ -75,18 +66,14 @@ pub struct ActiveRun {
 }
 
 impl Training {
-    fn planned_form(&self) -> PlannedForm {
-        PlannedForm(self.form.clone())
-    }
-
     /// The preflight of the current form: its plan and size.
     pub fn preflight(&self) -> Known<'_, Preflight> {
-        self.preflights.get(&self.planned_form())
+        self.preflights.get(&self.form.planned())
     }
 
     /// The job that plans the current form, or then estimates its time.
     pub fn planning(&self) -> Option<JobId> {
-        self.preflights.job(&self.planned_form())
+        self.preflights.job(&self.form.planned())
     }
 
     /// Whether no preflight of the current form was requested.
@@ -139,7 +126,7 @@ impl State {
         if training.active.is_some() || training.form.missing().is_some() || known {
             return Vec::new();
         }
-        let (planned, form) = (training.planned_form(), self.train_settings());
+        let (planned, form) = (training.form.planned(), self.train_settings());
         let mut requests = self.forget_plan();
         let job = self.begin(JobKind::Plan, "Planning a training");
         self.training.preflights.begin(job, planned);
@@ -227,7 +214,7 @@ impl State {
         let training = &mut self.training;
         match event {
             TrainEvent::Planned(preflight) => {
-                if let Some(PlannedForm(form)) = training.preflights.asked(job) {
+                if let Some(form) = training.preflights.asked(job) {
                     let data = form.data.clone();
                     training.slurm = Some(preflight.slurm);
                     training.preflights.answered(job, Ok(Arc::new(*preflight)), |_| true);
@@ -341,7 +328,7 @@ impl State {
                 // It has not begun: the form is as it was, with an error as its own, to be corrected.
                 training.form.out = training.form.out.take().or_else(|| training.typed_out.take());
                 if let Some(error) = error {
-                    training.preflights.keep(PlannedForm(training.form.clone()), Err(error.clone()));
+                    training.preflights.keep(training.form.planned(), Err(error.clone()));
                 }
             }
         }
