@@ -102,9 +102,8 @@ impl State {
         if planned.is_some() {
             self.jobs.shift_remove(&job); // the panel shows it
         }
-        // If they were not submitted, the form stays as it is, to be corrected; one that was changed meanwhile is not at fault.
+        // If they were not submitted, the form stays as it is, to be corrected.
         let submitted = self.training.submitting.take_if(|(own, _)| *own == job).map(|(_, command)| command);
-        let submitted = submitted.filter(|command| self.wanted_tasks().as_ref() == Some(command));
         if let (Some(command), Some(error)) = (planned.or(submitted), error) {
             self.training.tasks.keep(command, Err(error.clone()));
         }
