@@ -4,20 +4,25 @@ use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::tasks::{
     PlannedStage, TaskForm, TaskPhase, TaskStatus, Tasks, TrainPlace, TrainPlaceSettings,
 };
-use ssmprobe::app::jobs::train::Preflight;
+use ssmprobe::app::jobs::train::{Preflight, TrainSettings};
 use ssmprobe::app::jobs::train_event::TrainEvent;
 use ssmprobe::app::state::Phase;
 
-use crate::training_window::{Pane, metric, preflight, snapshot};
+use crate::training_window::{Pane, filled, metric, preflight, snapshot};
 use crate::window::prelude::*;
 
 /// A pane with a planned training, on a machine with or without Slurm.
 fn planned(slurm: bool) -> Pane {
     let mut pane = Pane::filled();
+    tell_preflight(&mut pane, slurm);
+    pane
+}
+
+/// Delivers what was asked for last of a training.
+fn tell_preflight(pane: &mut Pane, slurm: bool) {
     let plan = pane.job_of(|ask| matches!(ask, Fetch::Plan(_)));
     pane.train_event(plan, TrainEvent::Planned(Box::new(Preflight { slurm, ..preflight() })));
     pane.deliver(Event::Finished(plan));
-    pane
 }
 
 fn place(pane: &Pane) -> TrainPlace {
@@ -217,6 +222,7 @@ fn what_slurm_refuses_is_told_and_the_form_stays() {
     let job = pane.job_of(|ask| matches!(ask, Fetch::PlanTasks(_)));
     pane.deliver(Event::Failed(job, UserError::new("invalid value 'many' for '--cpus <N>'")));
     assert!(pane.0.has("invalid value 'many' for '--cpus <N>'"));
+    assert!(pane.0.state().jobs.is_empty(), "the pane says it");
     assert!(!pane.0.state().can_start_training());
     choose_slurm(&mut pane, on_partition("nowhere"));
     tell_plan(&mut pane);
@@ -282,6 +288,9 @@ fn what_slurm_refuses_for_the_tasks_of_a_run_is_told_below_that_run_alone() {
 #[test]
 fn a_plan_that_the_submitted_tasks_make_pointless_is_cancelled() {
     let mut pane = planned(true);
+    let typed = TrainSettings { out: Some("runs/typed".into()), ..filled() };
+    pane.0.dispatch(Command::SetTrainForm(Box::new(typed)));
+    tell_preflight(&mut pane, true);
     choose_slurm(&mut pane, on_partition("gpu"));
     tell_plan(&mut pane);
     choose_slurm(&mut pane, on_partition("other"));
@@ -289,8 +298,9 @@ fn a_plan_that_the_submitted_tasks_make_pointless_is_cancelled() {
     choose_slurm(&mut pane, on_partition("gpu"));
     pane.0.click("Submit tasks");
     let job = pane.job_of(|ask| matches!(ask, Fetch::SubmitTasks(_)));
-    pane.train_event(job, TrainEvent::TasksSubmitted(preflight().out));
+    pane.train_event(job, TrainEvent::TasksSubmitted("runs/typed".into()));
     assert!(!pane.0.state().jobs.contains_key(&plan));
+    assert_eq!(pane.0.state().training.form.out, None, "the next one goes elsewhere");
     assert!(pane.0.wire.borrow().requests.contains(&Request::Cancel(plan)));
 }
 
