@@ -1557,7 +1557,9 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
 fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let folder = dataset(2);
     let (mut desk, part, request) = open_dataset(folder.path());
-    let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
+    let Request::Compute(job, Compute::Evaluate(mut request)) = request else { panic!("{request:?}") };
+    // An order drawn anew for every image, so that another seed or another reading has other curves.
+    request.subjects[0].change = Intervention::Random(7);
     let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
         .iter()
         .map(|answer| answer.result.clone().expect("an evaluation"))
@@ -1573,27 +1575,27 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
         assert!(plain.values("frozen_deletion_evidence").is_none(), "not asked for");
         assert!(found.values("frozen_deletion_evidence").is_some());
         assert!(found.values("rerouted_deletion_evidence").is_none(), "not asked for");
-        assert!(found.values("pixels_insertion_gradient").is_some(), "the encoder was asked");
+        assert!(found.values("pixels_insertion_rollout").is_some(), "the encoder was asked");
         // Images whose class the probe knows.
         let known = |image: &usize| found.values(OWN).is_some_and(|own| own[*image].is_finite());
         assert!((0..part.samples.len()).filter(known).count() > 2);
         let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], ..RemovalSpec::default() };
-        let probe = if found.probe == "sinkhorn" { 1 } else { 2 };
         let image = (0..part.samples.len()).find(known).expect("one");
         let request = RemovalRequest {
-            subject: subject(probe),
+            subject: answer.subject.clone(),
             place: folder.path().join(&part.asked.images[image]).into(),
             class: ClassChoice::Named(part.asked.classes[part.asked.class[image] as usize].clone()),
             spec,
             draw: part.samples[image] as u64,
         };
-        let events = desk.job(Request::Compute(JobId(60 + probe), Compute::Removal(request)));
+        let events =
+            desk.job(Request::Compute(JobId(60 + answer.subject.probe.0), Compute::Removal(request)));
         let alone = events
             .into_iter()
             .find_map(pick!(Event::RemovalMeasured { answer, .. } => answer.expect("curves")));
         let alone = alone.expect("an answer");
         for (mode, ranking) in
-            [(Mode::Frozen, "evidence"), (Mode::Pixels, "gradient"), (Mode::Pixels, "random")]
+            [(Mode::Frozen, "evidence"), (Mode::Pixels, "evidence"), (Mode::Pixels, "random")]
         {
             let height = Curve::height(&alone.modes[&mode].found().expect("curves")[ranking][0].probability);
             let name = format!("{}_deletion_{ranking}", mode.id());
