@@ -8,7 +8,7 @@ use ssmprobe::app::jobs::train::{Event, Parts};
 use ssmprobe::model::data::{Split, hold_out};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
-use ssmprobe::model::train::run::{Run, Selection};
+use ssmprobe::model::train::run::{Run, Selection, Truth};
 
 use super::Desk;
 
@@ -107,14 +107,27 @@ fn what_is_set_aside_is_not_trained_on() {
 }
 
 #[test]
-fn parts_that_were_trained_with_the_same_head_and_seed_are_not_joined() {
+fn parts_with_the_same_head_and_seed_or_other_test_images_are_not_joined() {
     let desk = Desk::new();
     let mut plan = desk.train_plan(&["gap"]);
-    let one = desk.trained(&plan, "one");
+    let mut one = desk.trained(&plan, "one");
     plan.settings.first_seed = 1;
     let other = desk.trained(&plan, "other");
     let parts = [one.folder(), other.folder()].map(std::path::Path::to_owned);
     let error = Run::join(&desk.path("whole"), &parts).expect_err("both have seed 1").to_string();
     assert!(error.contains("other and ") && error.contains("one both trained `gap` with seed 1"), "{error}");
+    // Nor are those that were tested on other images.
+    one.set_seeds(&[0]).expect("written");
+    let (truth, path) = (other.truth().expect("test images"), other.folder().join("answers/truth.json"));
+    let elsewhere = Truth { images: vec!["elsewhere.png".to_owned(); truth.images.len()], ..truth.clone() };
+    let write =
+        |truth: &Truth| std::fs::write(&path, serde_json::to_vec(truth).expect("JSON")).expect("written");
+    write(&elsewhere);
+    let error = Run::join(&desk.path("whole"), &parts).expect_err("other images").to_string();
+    assert!(error.contains("they differ in `answers/truth.json`"), "{error}");
     assert!(!desk.path("whole").exists());
+    write(&truth);
+    one.keep_unreadable(&[3]).expect("written");
+    let whole = Run::join(&desk.path("whole"), &parts).expect("they are of one training");
+    assert_eq!((&*whole.manifest.seeds, whole.unreadable()), (&[0, 1, 2][..], Some(vec![3])));
 }
