@@ -7,10 +7,10 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::diagnostics::MEASURES;
-use ssmprobe::model::explain::evaluation::evaluator::Evaluator;
+use ssmprobe::model::explain::evaluation::evaluator::{AskError, Evaluator};
 use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
 use ssmprobe::model::explain::evaluation::vectors::{SHUFFLED, VectorKind};
-use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation};
+use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation, OTHER};
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::{Intervention, permutation};
 use ssmprobe::model::explain::null_model::{NullBands, untrained_scores};
@@ -20,10 +20,10 @@ use ssmprobe::model::explain::removal::{Curve, Mode, Orders, RANDOM, RemovalSpec
 use ssmprobe::model::explain::stability::Measurement;
 use ssmprobe::model::explain::{self, ExplainError};
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::probe::Probe;
 use ssmprobe::model::probe::head::{Config, Dims, HEADS, Sharing};
 use ssmprobe::model::probe::head_output::{Direction, Form, HeadOutput, Order};
 use ssmprobe::model::probe::router::scan::RASTER;
+use ssmprobe::model::probe::{Probe, ProbeError};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::trace::{OrderContrast, Picture, Reading, Region, Regions, Routing, Trace};
 use ssmprobe::model::train::Labelled;
@@ -415,6 +415,12 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
     }
     assert!(near > 0 && wrong > 10, "{near} p values between 5 and 10 %, {wrong} images of another class");
     assert!(narrower > 10, "{narrower} nulls of a mean differ from those of an image");
+    // Images whose order cannot matter count as read in an order like any other.
+    let constant = with_constant_logits(probe("raster", Sharing::Shared), [3.0, 2.0, 1.0]);
+    let all = (&places[..], &draws[..]);
+    let found = evaluation(&constant, Intervention::None, &cache, all, &classes, MetricsSpec::default()).1;
+    let order = found.order.expect("a kernel by position");
+    assert_eq!((order.z, order.headroom, order.significant), (0.0, 0.0, "0".repeat(40)));
 }
 
 /// The accuracy with the last tokens kept, asked for beside other metrics, is that of an evaluation with this reading.
@@ -461,22 +467,23 @@ fn of_equal_logits_the_first_class_is_predicted_everywhere() {
 
 #[test]
 fn the_best_classes_of_an_image_have_the_names_by_which_the_probe_counts_them() {
-    let (_folder, cache) = cache(1);
+    let (_folder, cache) = cache_without(2, &[1]);
     let mut probe = with_constant_logits(probe("gap", Sharing::Shared), [3.0, 2.0, 1.0]);
     // The dataset counts the same classes in another order.
     probe.meta.classes = ["2", "0", "1"].map(str::to_owned).to_vec();
     let nulls = NullBands::new(2, 0);
-    let asked = eval_set(&[0], &[0]);
-    let mut evaluator =
-        Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
-    evaluator.take(evaluator.answers(0..1).unwrap());
+    let (asked, images): (_, (&[usize], &[u64])) = (eval_set(&[0, 1], &[0, 0]), (&[0, 1], &[0, 1]));
+    let mut evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, images, &nulls).unwrap();
+    evaluator.take(evaluator.answers(0..2).unwrap());
     let top = evaluator.top(0);
     let names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["2", "0", "1"]);
     // exp(3), exp(2) and exp(1) over their sum.
     let probabilities: Vec<f32> = top.iter().map(|(_, probability)| *probability).collect();
     assert_close("probabilities", probabilities, [0.665_241, 0.244_728, 0.090_031], 1e-6);
-    assert_eq!(evaluator.finish("p".into(), "b".into()).predicted, [2]);
+    // One that cannot be read has no answer, which could have changed.
+    assert_eq!([evaluator.changed(&[2, 0]), evaluator.changed(&[1, 0])], [0, 1]);
+    assert_eq!(evaluator.finish("p".into(), "b".into()).predicted, [2, OTHER]);
 }
 
 /// A table's columns of the predicted class and of the best ones have one name for a class, also of a probe without the words.
@@ -522,13 +529,24 @@ fn shuffled_tokens_are_neither_averaged_nor_compared_by_patch() {
 }
 
 #[test]
-fn logits_that_are_not_finite_are_refused() {
+fn a_probe_of_other_tokens_is_refused_before_any_are_read() {
     let (_folder, cache) = cache(1);
-    let probe = with_constant_logits(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
+    let mut wide = probe("gap", Sharing::Shared);
+    wide.meta.backbone.hidden_size += 1;
     let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
-    let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, (&[0], &[0]), &nulls).unwrap();
-    let refused = evaluator.answers(0..1).map(drop).expect_err("no answer").to_string();
-    assert!(refused.starts_with("0.png: the logits contain non-finite values"), "{refused}");
+    let evaluator = Evaluator::new(&wide, Intervention::None, &cache, asked, (&[0], &[0]), &nulls);
+    assert!(matches!(evaluator.err(), Some(AskError::Probe(ProbeError::Width { .. }))));
+}
+
+#[test]
+fn logits_that_are_not_finite_are_refused() {
+    let (_folder, cache) = cache(2);
+    let probe = with_constant_logits(probe("gap", Sharing::Shared), [f32::INFINITY, 2.0, 1.0]);
+    let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[7, 8], &[0, 0]));
+    let images: (&[usize], &[u64]) = (&[0, 1], &[7, 8]);
+    let evaluator = Evaluator::new(&probe, Intervention::None, &cache, asked, images, &nulls).unwrap();
+    let refused = evaluator.answers(1..2).map(drop).expect_err("no answer").to_string();
+    assert!(refused.starts_with("8.png: the logits contain non-finite values"), "{refused}");
     let (mut overflowed, mut broken_cls) = (cache.tokens(0), cache.tokens(0));
     overflowed.patches[0] = f32::INFINITY;
     broken_cls.cls.as_mut().unwrap()[1] = f32::NAN;
@@ -559,16 +577,17 @@ fn without_routing_every_seed_reads_row_by_row() {
         probe.meta.training = Some(serde_json::json!({"seed": seed}));
         probe
     };
-    let (one, mut other) = (seeded(0), seeded(1));
+    let (one, mut other, another) = (seeded(0), seeded(1), seeded(2));
     other.arrays.get_mut("scorer.weight").unwrap().data.reverse();
     let against = |change: Intervention| {
-        let peers = vec![("other".to_owned(), &other)];
+        let peers = vec![("other".to_owned(), &other), ("another".to_owned(), &another)];
         let (image, name) = (String::new(), String::new());
         let reading = Reading { change, ..Reading::default() };
         let measurement = Measurement { image, name, probe: &one, reading, image_seed: IMAGE, peers };
         let found = measurement.take(&[tokens(1)], &[]).unwrap();
-        assert_eq!(found.groups.len(), 1, "{found:?}");
-        found.groups[0].taus[0].1
+        let [group] = &found.groups[..] else { panic!("{found:?}") };
+        assert_eq!(group.taus.iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["another", "other"]);
+        group.taus[1].1
     };
     assert!(against(Intervention::None) < 1.0, "scorers that differ read alike");
     assert_eq!(against(Intervention::NoRouting), 1.0);
