@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use ssmprobe::app::jobs::extract::TokenSettings;
+use ssmprobe::app::jobs::folder::Folder;
 use ssmprobe::app::jobs::history::disk::RunSnapshot;
 use ssmprobe::app::jobs::info::{BackboneInfo, Compatibility};
 use ssmprobe::app::jobs::regions::RegionSource;
@@ -234,10 +235,23 @@ fn an_answer_does_not_replace_what_came_after_it_was_asked() {
     let mut state = story();
     let look = does(&mut state, Command::Step(1)).expect("a look");
     let images: Vec<_> = state.library.images.keys().copied().collect();
-    assert!(does(&mut state, Command::CloseImages(images)).is_none());
+    assert!(does(&mut state, Command::CloseImages(images.clone())).is_none());
+    assert!(state.dispatch(Command::CloseImages(images[..1].to_vec())).is_empty(), "it is closed");
     answer(&mut state, &look);
     assert!(state.columns.values().all(|column| matches!(column.shown, ColumnState::Nothing)));
     assert_eq!(state.why_nothing(column(&state, 0)), "Choose an image");
+    // Nor does the listing of a folder.
+    let mut list = |path: &str| {
+        let requests = state.dispatch(Command::ListFolder(path.into()));
+        let job = requests.iter().find_map(pick!(Request::Files(job, Files::ListFolder { .. }) => *job));
+        let (path, entries, file) = (path.into(), Vec::new(), None);
+        let folder = Arc::new(Folder { path, entries, cut: false, unnamed: 0, file });
+        Event::FolderListed { job: job.expect("a listing"), folder }
+    };
+    for listed in [list("older"), list("newer")].into_iter().rev() {
+        state.apply(listed);
+        assert_eq!(state.browser.folder.as_ref().expect("a folder").path, Path::new("newer"));
+    }
 }
 
 #[test]
@@ -320,6 +334,8 @@ fn a_changed_column_is_asked_for_alone() {
     assert_eq!((look.1.asked.len(), &look.1.class), (2, &ClassChoice::Named("dog".into())));
     answer(&mut state, &look);
     assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
+    let look = does(&mut state, Command::SetClass(ClassChoice::Named(" ".into()))).expect("a look");
+    assert_eq!(look.1.class, ClassChoice::Predicted, "no name");
 }
 
 #[test]
