@@ -140,6 +140,8 @@ fn evidence_for_the_true_class_is_that_of_each_image() {
     assert!(images.iter().all(|image| state.image_map(column, *image).is_some()));
     let look = state::does(&mut state, Command::SetClass(of[0].clone())).expect("asked");
     assert_eq!(look.1.class, of[0]);
+    let known = images.iter().map(|image| state.image_map(column, *image).is_some());
+    assert!(known.eq(of.iter().map(|class| *class == of[0])), "maps for this class stay, and no others");
     state::answer(&mut state, &look);
     let look = state::does(&mut state, Command::SelectImage(images[4])).expect("asked");
     assert_eq!(look.1.class, of[0], "a chosen class stays");
