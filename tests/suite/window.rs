@@ -738,6 +738,9 @@ fn panes_with_nothing_to_show_give_their_room_to_the_others() {
     assert!(window.has("gap reads no order"));
     window.click("sinkhorn");
     assert!(window.has("Assignment matrix") && window.has("Diagnostics"));
+    // It was opened for that probe alone.
+    window.click("gap");
+    assert!(!window.has("Assignment matrix") && !window.has("gap reads no order"));
     assert!(window.idle());
 }
 
