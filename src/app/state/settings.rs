@@ -303,6 +303,14 @@ mod tests {
     }
 
     #[test]
+    fn no_more_hosts_are_remembered_than_a_menu_shows() {
+        let mut settings = Settings::default();
+        let host = |at: usize| Host { place: format!("ssh://{at}"), program: None };
+        settings.recent.hosts = (0..2 * MAX_RECENT).map(host).collect();
+        assert_eq!(settings.bounded().recent.hosts.len(), MAX_RECENT);
+    }
+
+    #[test]
     fn windows_that_save_at_the_same_moment_lose_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = &folder.path().join("settings.json");
