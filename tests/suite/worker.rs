@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
@@ -306,10 +306,14 @@ fn a_running_look_ends_when_it_is_cancelled() {
 
 #[test]
 fn a_panic_ends_its_job_alone() {
+    static CHOSEN: AtomicUsize = AtomicUsize::new(0);
     let env = WorkerEnv {
         device: |name| match name {
             "wgpu" => panic!("out of device memory"),
-            name => device::choose(name),
+            name => {
+                CHOSEN.fetch_add(1, Ordering::SeqCst);
+                device::choose(name)
+            }
         },
         photo: |place| match place.path.ends_with("two.png") {
             true => panic!("a decoder gave up"),
@@ -330,6 +334,7 @@ fn a_panic_ends_its_job_alone() {
     assert!(self::fault(&events).to_string().contains("a decoder gave up"));
     let after =
         seen(&desk.job(look(12, &fixture("images/sub/one.png"), 1))).expect("the backbone is open again");
+    assert_eq!(CHOSEN.load(Ordering::SeqCst), 2, "on a device of its own");
     assert_ne!(before.image, after.image);
     assert_eq!(before, seen(&desk.job(look(13, &fixture("images/one.png"), 1))).expect("a trace"));
 }
