@@ -290,7 +290,38 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::event_sender::EventSender;
     use super::*;
+    use crate::app::jobs::JobId;
+
+    #[test]
+    fn the_time_left_is_that_of_epochs_trained_since_it_is_followed() {
+        let sender = EventSender::new(sync_channel(64).0, Arc::new(|| ()), false);
+        let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
+        // Four of its epochs are done.
+        let out = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        assert!(Follower::new(&out).look(&mut events).unwrap());
+        sleep(Duration::from_millis(600)); // before, no speed is estimated
+        let taken = |done: u64| events.clock.progress(EPOCHS, done, None, Unit::Items).elapsed;
+        assert!(taken(5) > taken(8), "a fifth in this time is slower than four more");
+    }
+
+    #[test]
+    fn what_an_earlier_request_started_is_not_begun_again_and_another_training_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path();
+        let known = Started { pid: 1, host: host_name(), words: vec!["--epochs=1".to_owned()] };
+        temporary::write_again(&Started::path(out), &serde_json::to_vec(&known).unwrap()).unwrap();
+        // Nothing can be started where a folder takes the place of its log.
+        make_folder(&out.join(LOGS[0])).unwrap();
+        let ask = |words: Vec<String>| {
+            let request = TrainCommand { words, out: out.to_owned(), again: true };
+            start(out, &request, claim(out).unwrap())
+        };
+        assert!(ask(known.words.clone()).unwrap().is_none());
+        let error = ask(vec!["--epochs=2".to_owned()]).map(drop).unwrap_err().to_string();
+        assert!(error.ends_with("cannot be written"), "{error}");
+    }
 
     #[test]
     fn the_last_message_says_whether_a_training_failed() {
