@@ -135,5 +135,10 @@ mod tests {
             "ask 0 ask 2 ask 4 take 0 ask 6 take 2 ask 8 take 4 take 6 take 8 ask 4 take 4 "
         );
         assert_eq!(limit.get(), Some(1));
+        // With fewer images another panic would come again.
+        let limit = BatchLimit::new();
+        let lost = |_: &[i32]| || -> Vec<i32> { panic!("the device is lost") };
+        let said = guard(|| limit.run_ahead(&batch, 2, &Device::flex(), &lost)).unwrap_err();
+        assert!(said.contains("the device is lost") && limit.get().is_none(), "{said}");
     }
 }
