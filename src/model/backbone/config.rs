@@ -365,6 +365,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_gated_mlp_of_dinov2_keeps_two_thirds_of_its_units_in_eights() {
+        let fields = serde_json::json!({
+            "model_type": "dinov2", "hidden_size": 16, "num_attention_heads": 2, "use_swiglu_ffn": true
+        });
+        let config = Config::from_object(Path::new("config.json"), fields.as_object().unwrap()).unwrap();
+        assert_eq!(config.mlp_dim, 48, "42 of 64, rounded up");
+    }
+
+    #[test]
     fn an_unfinished_pretraining_is_not_a_missing_download() {
         let dir = tempfile::tempdir().unwrap();
         let error = || Config::open(dir.path()).err().unwrap().to_string();

@@ -114,3 +114,15 @@ impl Size {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_whose_short_side_is_the_rounded_one_stays_as_it_is() {
+        // As in transformers, although its long side is longer than allowed.
+        let size = Size::Between { shortest: 800, longest: 2000 };
+        assert_eq!(size.resized(100, 2001), (100, 2001));
+    }
+}
