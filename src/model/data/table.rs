@@ -154,6 +154,15 @@ fn read(root: &Path) -> Result<Dataset, DataError> {
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
+    #[test]
+    fn backslashes_separate_folders_unless_a_file_has_them_in_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        crate::model::io::atomic_file::write(&folder.path().join("a\\b.png"), b"").unwrap();
+        let found = ["a\\b.png", "a\\c.png"].map(|cell| located(folder.path(), cell));
+        assert_eq!(found, ["a\\b.png", "a/c.png"].map(|name| folder.path().join(name)));
+    }
+
     #[test]
     fn an_image_lies_in_the_folder_of_a_split_however_it_is_named() {
         let split = |root: &str, image: &str| split_of_folder(Path::new(root), Path::new(image));
