@@ -82,7 +82,7 @@ fn cub(root: &Path) {
     write(at("parts/parts.txt"), "1 back\n2 left eye\n3 tail\n");
     write(
         at("parts/part_locs.txt"),
-        "1 1 10.0 10.0 1\n1 2 40.0 30.0 1\n1 3 0.0 0.0 0\n2 1 5.0 40.0 1\n2 2 0.0 0.0 0\n2 3 63.0 47.0 1\n",
+        "1 1 10.0 12.0 1\n1 2 40.0 30.0 1\n1 3 0.0 0.0 0\n2 1 5.0 40.0 1\n2 2 0.0 0.0 0\n2 3 63.0 47.0 1\n",
     );
     for name in ["001.Crane/a", "001.Crane/b", "002.Heron/c"] {
         photo(at("images").join(format!("{name}.png")), WIDE, HIGH);
@@ -126,8 +126,8 @@ fn masks_parts_and_boxes_of_cub_lie_on_the_patches_of_the_cropped_image() {
     assert_eq!(read(&Annotations::open(&root).expect("annotations"), &image("001.Crane/a.png")), a);
     let names: Vec<&str> = a.list.iter().map(|region| region.name.as_str()).collect();
     assert_eq!(names, ["object", "bounding box", "back", "left eye"], "the tail is not visible");
-    // (10, 10) becomes (1.6, 6.7), (40, 30) becomes (21.3, 20).
-    assert_eq!((tokens(&a, "back"), tokens(&a, "left eye")), (vec![0], vec![10]));
+    // (10, 12) becomes (1.6, 8), where the second row begins, (40, 30) becomes (21.3, 20).
+    assert_eq!((tokens(&a, "back"), tokens(&a, "left eye")), (vec![4], vec![10]));
     // In the crop, the box spans columns 5.5 to 21.25 and rows 8 to 24.
     let across = [0.3125, 1.0, 0.65625, 0.0];
     let expected =

@@ -238,3 +238,15 @@ fn cover_of(
     };
     Ok((0..grid.len()).map(patch).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_parts_in_one_patch_cover_it_once() {
+        let part = |number: u32| Region { number, name: String::new(), cover: vec![1.0, 0.0] };
+        let parts = [part(FIRST_NUMBER), part(FIRST_NUMBER + 1)];
+        assert_eq!(object(&parts, Grid::new(1, 2)), [1.0, 0.0]);
+    }
+}
