@@ -317,6 +317,13 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_of_losses_begins_at_the_lowest_positive_edge() {
+        let loss = Means { points: vec![(0.0, 1.0), (1.0, 0.5)], spread: vec![1.5, 0.1], seeds: vec![2; 2] };
+        let curves = Curves { series: vec![Series { loss, ..Series::default() }], interval: false };
+        assert!((loss_scale(&curves, true).lo - 0.9 * 0.4).abs() < 1e-12);
+    }
+
+    #[test]
     fn an_average_keeps_a_straight_line() {
         let points: Vec<(f64, f64)> = (0..240).map(|i| (f64::from(i), 3.0 - f64::from(i) * 0.01)).collect();
         let smoothed = average(&points);
