@@ -112,8 +112,27 @@ mod tests {
             Ok::<_, ()>((value, gradient))
         };
         let found = minimise(vec![5.0; 5], &mut f, 1e-8, 500).unwrap();
-        assert!(found.converged, "{} iterations", found.iterations);
+        // 37 with the latest ten steps.
+        assert!(found.converged && found.iterations < 60, "{} iterations", found.iterations);
         let expected: Vec<f64> = (0..found.at.len()).map(|i| i as f64).collect();
         crate::close::assert_close("at", &found.at, expected, 1e-7);
+    }
+
+    #[test]
+    fn across_the_known_steps_the_curvature_is_that_of_the_latest() {
+        // A step of length 1 changed the gradient by 4.
+        let history = [(vec![1.0, 0.0], vec![4.0, 0.0], 0.25)];
+        assert_eq!(quasi_newton_step(&history, &[0.0, 1.0]), [0.0, -0.25]);
+    }
+
+    #[test]
+    fn where_no_step_decreases_the_value_it_ends_and_says_so() {
+        let mut calls = 0.0;
+        let mut rising = |_: &[f64]| {
+            calls += 1.0;
+            Ok::<_, ()>((calls, vec![1.0]))
+        };
+        let found = minimise(vec![0.0], &mut rising, 1e-8, 500).unwrap();
+        assert_eq!((found.converged, found.iterations, found.at), (false, 0, vec![0.0]));
     }
 }
