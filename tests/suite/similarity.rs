@@ -122,6 +122,9 @@ fn the_nearest_come_first_and_ties_by_their_place() {
     let one = ImageSpace::new(&half([0.5, 1.0]), grid, Similarity::Spearman);
     assert!(one.knows(0) && one.nearest(0, 5, false).is_empty());
     assert_close("itself", one.similarities(0, false), [1.0], 1e-6);
+    // Rounded, it is a little longer than 1.
+    let long = ImageSpace::new(&half([2.0, 3.0]), grid, Similarity::Cosine);
+    assert_eq!(long.similarities(0, false), [1.0]);
     assert!(
         one.projection.as_ref().is_err_and(|why| why.contains("a map needs two")),
         "{:?}",
