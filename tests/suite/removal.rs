@@ -67,7 +67,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
                 why_no_subset: None,
             };
             let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
-            let mut passes = PatchByPatch { tokens, pictures: Vec::new() };
+            let mut passes = PatchByPatch { tokens, pictures: Vec::new(), progress: Vec::new() };
             let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
             found.swap_remove(0).expect("curves")
         };
@@ -244,16 +244,18 @@ fn changed_readings_have_curves_of_their_own() {
     assert!(heads_of.len() == 10 && routed > 10, "{heads_of:?}, {routed}");
 }
 
-/// An encoder whose tokens depend on their own patch alone; it records the pictures that it is given.
+/// An encoder whose tokens depend on their own patch alone; it records the pictures that it is given, and the progress.
 struct PatchByPatch<'a> {
     tokens: &'a Tokens,
     pictures: Vec<Pixels>,
+    progress: Vec<[usize; 2]>,
 }
 
 impl Passes for PatchByPatch<'_> {
     type Error = Infallible;
 
-    fn progress(&mut self, _: Mode, _: usize, _: usize) -> Result<(), Infallible> {
+    fn progress(&mut self, _: Mode, done: usize, total: usize) -> Result<(), Infallible> {
+        self.progress.push([done, total]);
         Ok(())
     }
 
@@ -292,11 +294,11 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
             let subject =
                 Subject { probe, name: case.to_owned(), reading: Reading::default(), class: Some(1) };
             let spec = RemovalSpec { modes: modes.to_vec(), steps: 6, seed: 3 };
-            let mut passes = PatchByPatch { tokens, pictures: Vec::new() };
+            let mut passes = PatchByPatch { tokens, pictures: Vec::new(), progress: Vec::new() };
             let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
-            (found.swap_remove(0).expect("curves"), passes.pictures)
+            (found.swap_remove(0).expect("curves"), passes.pictures, passes.progress)
         };
-        let (found, none) = measured(&[Mode::Rerouted, Mode::Patches]);
+        let (found, none, _) = measured(&[Mode::Rerouted, Mode::Patches]);
         assert!(none.is_empty(), "{case}: nothing is painted");
         if let Some(rerouted) = found.modes[&Mode::Rerouted].found() {
             let patches = found.modes[&Mode::Patches].found().expect("an encoder");
@@ -310,7 +312,7 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
         if case != "sinkhorn" {
             return;
         }
-        let (found, pictures) = measured(&[Mode::Pixels]);
+        let (found, pictures, progress) = measured(&[Mode::Pixels]);
         let orders = found.rankings.values().filter_map(|ranked| Some(ranked.found()?.order.clone()));
         let n = tokens.grid.len();
         let orders = orders.chain(Orders::random(n, 4, 3).orders);
@@ -325,6 +327,7 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
         });
         let sets: std::collections::BTreeSet<Vec<usize>> = sets.filter(|set| set.len() < n).collect();
         assert_eq!(pictures.len(), sets.len(), "each picture once, and the whole one not at all");
+        assert_eq!(progress[0], [0, sets.len() + 1], "it can be stopped before the first");
         let noise = road::noise(&pixels, 3);
         for set in sets {
             let expected = road::paint(&pixels, tokens.grid, &set, &noise);
@@ -356,6 +359,7 @@ fn rankings_are_one_list_with_ids_of_their_own() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), count);
+    assert_eq!(Mode::list("pixels, frozen,pixels").expect("modes"), [Mode::Frozen, Mode::Pixels], "once");
 }
 
 #[test]
