@@ -420,6 +420,20 @@ fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
 }
 
 #[test]
+fn removal_in_one_image_has_no_interval() {
+    let (_folder, [mut source]) = main_source();
+    for probe in &mut source.evaluations.as_mut().unwrap().probes {
+        for heights in &mut probe.metrics.removals {
+            heights.deletion.truncate(1);
+            heights.insertion.truncate(1);
+        }
+    }
+    let tables = build("causal", &[source]);
+    let found: Vec<bool> = tables[0].rows[2].cells[4..7].iter().map(|cell| number(cell).is_some()).collect();
+    assert_eq!(found, [true, false, false]);
+}
+
+#[test]
 fn intervals_of_the_table_of_removal_are_those_of_scipy() {
     let document: Value = serde_json::from_str(include_str!("../fixtures/stats/stats.json")).unwrap();
     let cases = document["causal"].as_array().unwrap();
@@ -585,7 +599,11 @@ fn main_run(folder: &Path) -> Source {
 fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
     let (folder, run) = birds(&["raster", "sinkhorn"], 2, |_, _| 9);
     evaluate(&run);
-    let table = &build("main", &[Source::open(folder.path()).unwrap()])[0];
+    let mut source = Source::open(folder.path()).unwrap();
+    // Of a layer that the run does not read, none is shown.
+    let anchors = &mut source.evaluations.as_mut().unwrap().anchors;
+    anchors.push(Anchor { layer: Some("7".to_owned()), ..anchors[0].clone() });
+    let table = &build("main", &[source])[0];
     let firsts: Vec<&Cell> = table.rows.iter().map(|row| &row.cells[1]).collect();
     assert_eq!(
         firsts[..2],
