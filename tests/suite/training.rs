@@ -6,6 +6,8 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use ssmprobe::model::backbone::order::MaeOrder;
+use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::token_cache::{TokenCache, TokenSource, Writer};
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
@@ -13,10 +15,12 @@ use ssmprobe::model::order_file;
 use ssmprobe::model::probe::head::{Config, Dims, HEADS, HeadSpec, Sharing, find};
 use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::classifier::Model;
+use ssmprobe::model::train::run::Selection;
 use ssmprobe::model::train::{Event, HeadTrainer, Labelled, Task, TrainConfig, TrainCursor, train};
 use tempfile::TempDir;
 
 use crate::ablation::token_key;
+use crate::report;
 
 const CLASSES: usize = 4;
 const IMAGES: usize = 8;
@@ -175,6 +179,12 @@ fn tokens_redrawn_at_every_pass_have_no_order_left() {
     for cut in [1, 4, 8] {
         let again = run(&tokens, &kinds, &config, Some(cut), true);
         redrawn.iter().zip(&again).for_each(|(one, other)| assert_same(one, other, "cut"));
+    }
+    // In a run, where its tokens say so.
+    let mut manifest = report::manifest("mae", "birds", &["raster"], 1, Selection::Test);
+    for mae_order in [MaeOrder::Kept, MaeOrder::Shuffled(0), MaeOrder::Redrawn] {
+        manifest.tokens.layer = TokenSpec { mae_order, ..TokenSpec::default() }.name();
+        assert_eq!(manifest.redraws(), mae_order == MaeOrder::Redrawn);
     }
 }
 
