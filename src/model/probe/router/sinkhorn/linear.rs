@@ -283,3 +283,20 @@ vectorised! {
         *tile = sums;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scalings_beyond_a_precision_are_noticed() {
+        fn is_safe<T: Real>(limits: &'static Limits) -> bool {
+            // Powers up to 1e25, whose sums have smaller inverses than float32 may have.
+            let mut kernel = Linear::<T>::new(&[57.3; 192], 1.0, limits).expect("powers within the range");
+            let (mut rows, mut columns) = ([0.0; 192], [0.0; 192]);
+            kernel.start(&mut columns);
+            kernel.normalise_rows(&mut rows, &columns)
+        }
+        assert!(!is_safe::<f32>(&SINGLE) && is_safe::<f64>(&DOUBLE));
+    }
+}
