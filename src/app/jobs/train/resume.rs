@@ -217,6 +217,26 @@ mod tests {
     }
 
     #[test]
+    fn a_run_goes_on_with_more_seeds_and_with_as_many_images() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let mut run = super::Run::open(&folder).unwrap();
+        run.manifest.seeds = vec![3, 4];
+        assert_eq!(super::TrainSettings::of_run(&run).unwrap().first_seed, 3);
+        let refused = |change: fn(&mut super::Manifest), counted: bool| {
+            let mut asked = run.manifest.clone();
+            change(&mut asked);
+            super::compare(&run, &asked, counted).err().map(|error| error.to_string())
+        };
+        assert_eq!(refused(|asked| asked.seeds.push(5), true), None);
+        let error = refused(|asked| asked.seeds = vec![0, 1, 2], true).unwrap();
+        assert!(error.contains("`seeds`") && error.contains("[0,1,2]"), "{error}");
+        // How many images can be read is known only once all have been tried.
+        assert_eq!(refused(|asked| asked.dataset.train -= 1, false), None);
+        let error = refused(|asked| asked.dataset.train -= 1, true).unwrap();
+        assert!(error.contains("`dataset.train`"), "{error}");
+    }
+
+    #[test]
     fn a_run_goes_on_where_its_classes_have_got_words_and_not_with_others() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
         let mut run = super::Run::open(&folder).unwrap();
