@@ -183,6 +183,21 @@ mod tests {
     }
 
     #[test]
+    fn why_a_head_broke_is_known_after_epochs_that_it_finished() {
+        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let folder = tempfile::tempdir().unwrap();
+        atomic_file::make_folder(&folder.path().join("answers")).unwrap();
+        for name in ["run.json", "metrics.jsonl", "answers/sinkhorn-s0.json"] {
+            let text = fs::read_to_string(frozen.join(name)).unwrap();
+            let broken = text.replace(r#""failure": null"#, r#""failure": "the loss is not finite""#);
+            atomic_file::write(&folder.path().join(name), broken.as_bytes()).unwrap();
+        }
+        let found = read(folder.path()).unwrap().failures;
+        let whys: Vec<(&str, &str)> = found.iter().map(|one| (&*one.head, &*one.why)).collect();
+        assert_eq!(whys, [("sinkhorn", "the loss is not finite")]);
+    }
+
+    #[test]
     fn a_long_run_is_read_more_seldom() {
         let epoch = Epoch { epoch: 1, step: None, loss: 0.5, train: 1.0, select: 1.0, test: 1.0 };
         let of = |epochs: usize, losses: usize| RunSnapshot {
