@@ -91,6 +91,14 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         }
     }
 
+    // Another row of the same file.
+    let of_row = |row: usize| {
+        let mut dataset = dataset.clone();
+        dataset.samples[0].source.row = Some(row);
+        Plan::new(desk.wanted(), &dataset).expect("a plan").folder()
+    };
+    assert_ne!(of_row(0), of_row(1));
+
     // A changed image, and an additional one.
     let image = &dataset.samples[0].source.path;
     image::save_buffer(image, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
@@ -98,7 +106,13 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     let other = Desk::new();
     let more = other.data().join("train/ant/more.png");
     image::save_buffer(more, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
-    assert_eq!(other.plan().done, 0, "one image more");
+    let mut plan = other.plan();
+    assert_eq!(plan.done, 0, "one image more");
+    // They need room on the disk, to the byte.
+    for (free, fits) in [(plan.bytes_missing, true), (plan.bytes_missing - 1, false)] {
+        plan.free = Some(free);
+        assert_eq!(plan.check().is_ok(), fits, "{free} bytes free");
+    }
 }
 
 /// The number of heads is in `config.json` alone: the weights' names and shapes do not tell it.
