@@ -200,11 +200,12 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
         command.env("SQUEUE_STATES", "RUNNING"); // a filter of the user's own
         command
     };
-    let queue = |id: u32, script: &str| {
-        let line = format!("{id}|1|PENDING|9:00|Priority|{}", home.join(script).display());
+    let queue_as = |state: &str, id: u32, script: &str| {
+        let line = format!("{id}|1|{state}|9:00|Priority|{}", home.join(script).display());
         let line = format!("[ \"$SQUEUE_STATES\" ] || echo '{line}'");
         write_script(&bin.join("squeue"), &line);
     };
+    let queue = |id: u32, script: &str| queue_as("PENDING", id, script);
     assert_eq!(submit().status().expect("the program runs").code(), None);
     write_script(&bin.join("sbatch"), TAKES);
     write_script(&bin.join("squeue"), "exit 1"); // which is no empty queue
@@ -228,6 +229,9 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
         queue(id, script);
         assert_ends(&mut retry(), code, &[words]);
     }
+    // One that is ending takes nothing from the others.
+    queue_as("COMPLETING", 9, "join.sh");
+    assert_ends(&mut retry(), 0, &["submitted"]);
 }
 
 #[test]
