@@ -143,4 +143,13 @@ mod tests {
         let length = std::env::current_exe().and_then(|program| program.metadata()).unwrap().len();
         assert!(build().unwrap().ends_with(&format!("-{length}")));
     }
+
+    #[test]
+    fn a_process_of_another_boot_is_not_looked_for_here() {
+        let here = ProcessId::here();
+        // It may be of another machine of this name.
+        let (boot, machine) = ("another".to_owned(), String::new());
+        let other = ProcessId { boot, machine, process: u32::MAX >> 1, ..here.clone() };
+        assert!(other.liveness(&here, false) == Liveness::Unknown, "a number that no process here has");
+    }
 }
