@@ -138,7 +138,7 @@ mod tests {
         // With fewer images another panic would come again.
         let limit = BatchLimit::new();
         let lost = |_: &[i32]| || -> Vec<i32> { panic!("the device is lost") };
-        let said = guard(|| limit.run_ahead(&batch, 2, &Device::flex(), &lost)).unwrap_err();
+        let said = catch_foreign(|| limit.run_ahead(&batch, 2, &Device::flex(), &lost)).unwrap_err();
         assert!(said.contains("the device is lost") && limit.get().is_none(), "{said}");
     }
 }
