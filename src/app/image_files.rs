@@ -20,7 +20,9 @@ pub fn is_workspace(path: &Path) -> bool {
 
 /// The index of the image `asked` among the `names` of a dataset: by its whole name, else by the end of one name alone, or by a path
 /// that ends with one. The end begins after a `/`, and a name without a folder may be that of another image than the path's.
-/// The error where none has such a name, or several have, says `whose` images they are.
+///
+/// # Errors
+/// If `whose` images have no such name, or several.
 pub fn image_named(names: &[String], asked: &str, whose: &str) -> Result<usize, String> {
     if let Some(at) = names.iter().position(|name| name == asked) {
         return Ok(at);

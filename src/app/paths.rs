@@ -78,6 +78,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// The file of this program; if it was replaced since the program started, as by an update, the file in its place.
+///
+/// # Errors
+/// If the system does not tell.
 pub fn program() -> anyhow::Result<PathBuf> {
     Ok(in_place(std::env::current_exe().context("the path of this program is unknown")?))
 }

@@ -161,6 +161,9 @@ pub fn command() -> Command {
 }
 
 /// Runs a command line in this process; the first of the `arguments` is the program's name.
+///
+/// # Errors
+/// If the command line is not valid, or the verb fails.
 pub fn run<T: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = T>) -> anyhow::Result<ExitCode> {
     Cli::try_parse_from(arguments)?.run()
 }

@@ -34,8 +34,10 @@ pub enum PathKind {
     Unknown,
 }
 
-/// Checks that something is at the path that the user gave by `flag`, such as `--image `. An error also if the system does
-/// not tell: a folder on the way may be another user's, or its disk may not answer.
+/// Checks that something is at the path that the user gave by `flag`, such as `--image `.
+///
+/// # Errors
+/// If there is nothing, or if the system does not tell: a folder on the way may be another user's, or its disk may not answer.
 pub fn check_there(flag: &str, path: &Path) -> anyhow::Result<()> {
     let given = format!("{flag}{}", path.display());
     let there = atomic_file::is_there(path);

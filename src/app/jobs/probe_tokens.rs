@@ -14,8 +14,11 @@ use crate::model::probe::Probe;
 impl FlagOverrides<TokenSpec> {
     /// The tokens that probes are asked about: those they were trained on, where no flag says otherwise;
     /// a file that does not say it is taken to mean the last layer and the backbone's own size. Numbers
-    /// that the device does not have are float32. An error if two of them were trained on different tokens and no flag says
-    /// which.
+    /// that the device does not have are float32.
+    ///
+    /// # Errors
+    /// If two of them were trained on different tokens and no flag says which, or the backbone does not have the requested
+    /// order.
     pub fn of_probes<'a>(
         &self,
         probes: impl IntoIterator<Item = (&'a Path, &'a Probe)>,

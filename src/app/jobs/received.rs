@@ -17,6 +17,9 @@ pub const MAX_BYTES: u64 = 64_000_000;
 const MAX_KEPT: u64 = 4 << 30;
 
 /// Reads files to be sent, all of them together.
+///
+/// # Errors
+/// If one is a folder, cannot be read, or they are larger than [`MAX_BYTES`].
 pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
     let mut left = MAX_BYTES;
     let read = |path: &PathBuf| {
@@ -42,6 +45,9 @@ pub fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<ResultFile>> {
 
 /// Keeps a file that was sent, in a folder of its own below the cache of the user; where it is. The same file is kept
 /// once.
+///
+/// # Errors
+/// If it is too large, its name leads elsewhere, or it cannot be written.
 pub fn keep(file: &ResultFile) -> anyhow::Result<PathBuf> {
     let folder = paths::received().context("no folder for received files: this user has no home folder")?;
     let kept = keep_in(&folder, file)?;

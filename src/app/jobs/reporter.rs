@@ -67,7 +67,10 @@ pub trait Reporter {
     fn cancel(&self) -> &Cancel;
 
     /// A point between two steps of a long job at which other jobs may use the engine. What the job had
-    /// borrowed from it must be looked up again. An error if the job is cancelled.
+    /// borrowed from it must be looked up again.
+    ///
+    /// # Errors
+    /// If the job is cancelled.
     fn pause(&mut self, _engine: &mut Engine) -> Result<(), JobError> {
         self.cancel().check()
     }

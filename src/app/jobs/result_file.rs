@@ -24,7 +24,10 @@ impl ResultFile {
         Ok(Self { path, bytes })
     }
 
-    /// Writes it below `folder`, atomically. An error if its path leads out of it.
+    /// Writes it below `folder`, atomically.
+    ///
+    /// # Errors
+    /// If its path leads out of `folder`, or it cannot be written.
     pub fn save(&self, folder: &Path) -> anyhow::Result<()> {
         let below = |part: Component<'_>| matches!(part, Component::Normal(_));
         ensure!(

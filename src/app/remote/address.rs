@@ -71,6 +71,9 @@ impl Display for WorkerAddress {
 
 impl WorkerAddress {
     /// Splits an address and an optional path: `ssh://gpu1/data/run`, or `ssh://gpu1/~/run` below the remote home.
+    ///
+    /// # Errors
+    /// If the text does not begin with a valid ssh address.
     pub fn with_path(text: &str) -> Result<(Self, Option<String>), String> {
         let rest = text.strip_prefix("ssh://").ok_or("expected ssh://[USER@]HOST[:PORT]/PATH")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -89,6 +92,9 @@ impl WorkerAddress {
 
     /// The command that starts the worker, with all three standard streams piped. The child is in a process group of its
     /// own: Ctrl-C does not reach it, it ends when its standard input is closed.
+    ///
+    /// # Errors
+    /// If the path of this executable is unknown.
     pub(super) fn command(&self, program: Option<&str>) -> io::Result<Command> {
         let mut command = match self {
             Self::Local => {
@@ -112,8 +118,10 @@ impl WorkerAddress {
     }
 
     /// The command that runs a script on the remote machine by its POSIX shell, whatever the user's own shell is, as that
-    /// one's exit code tells whether there is a program; with an option of ssh, and standard output and error piped. An error
-    /// for [`Local`](Self::Local).
+    /// one's exit code tells whether there is a program; with an option of ssh, and standard output and error piped.
+    ///
+    /// # Errors
+    /// If the address is [`Local`](Self::Local).
     pub(super) fn shell(&self, script: &str, option: &str) -> io::Result<Command> {
         let Self::Ssh { user, host, port } = self else { return Err(io::Error::other("not an ssh address")) };
         let mut command = Command::new("ssh");

@@ -55,6 +55,9 @@ impl AnyWorker for Worker {
 }
 
 /// Starts the worker at `host`, or in this program if that is `None`; `waker` requests a frame of the window.
+///
+/// # Errors
+/// If the host's address cannot be parsed, or no thread can be started.
 pub fn start(host: Option<&Host>, waker: Waker) -> Result<Box<dyn AnyWorker>, String> {
     Ok(match host {
         Some(host) => Box::new(Link::start(host.clone(), waker)?),

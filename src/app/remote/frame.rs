@@ -80,6 +80,9 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
 }
 
 /// Writes a sign of life, which [`read`] passes over.
+///
+/// # Errors
+/// If the pipe fails.
 pub fn write_sign(to: &mut impl Write) -> Result<(), FrameError> {
     to.write_all(&[0; 5])?;
     Ok(to.flush()?)
@@ -123,6 +126,9 @@ fn values(mut body: &[u8]) -> usize {
 
 /// Reads the next message, after signs of life; `None` if the other end closed the pipe after the last one. Memory grows with the
 /// bytes that arrive, not with the length that is announced.
+///
+/// # Errors
+/// If the pipe fails or ends within a message, or the bytes are no valid message.
 pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, FrameError> {
     let (length, packing) = loop {
         let mut head = Vec::new();

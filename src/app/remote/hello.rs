@@ -49,6 +49,9 @@ impl Hello {
     }
 
     /// Sends the handshake.
+    ///
+    /// # Errors
+    /// If the pipe fails.
     pub fn write(&self, to: &mut impl Write) -> Result<(), FrameError> {
         to.write_all(&MAGIC)?;
         to.write_all(&PROTOCOL.to_le_bytes())?;
@@ -57,6 +60,9 @@ impl Hello {
     }
 
     /// Receives the handshake of the other end.
+    ///
+    /// # Errors
+    /// If the pipe ends, or the other end is another program or speaks another protocol.
     pub fn read(from: &mut impl BufRead) -> Result<Self, FrameError> {
         let mut left = &MAGIC[..];
         while !left.is_empty() {

@@ -34,6 +34,9 @@ struct Machine {
 
 /// Copies this program to a machine, where `--on` finds it, and returns its `--version` there. `progress` is told how many bytes of how
 /// many are copied.
+///
+/// # Errors
+/// If the machine is not reached or is of another platform, or the copy fails or does not run.
 pub fn install(place: &WorkerAddress, progress: &mut dyn FnMut(u64, u64)) -> anyhow::Result<String> {
     let own = paths::program()?;
     let there =

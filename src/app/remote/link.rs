@@ -52,6 +52,9 @@ enum Phase {
 
 impl Link {
     /// Begins to connect. `waker` is called whenever there may be an event or a change of the connection.
+    ///
+    /// # Errors
+    /// If the host's address is not valid.
     pub fn start(host: Host, waker: Waker) -> Result<Self, String> {
         let place = host.place.parse().map_err(|why| format!("{}: {why}", host.place))?;
         let mut link = Self::new(host, place, waker);

@@ -69,8 +69,11 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Starts a worker, by default `ssmprobe`, or this executable if local, and waits for its hello. The error says what to
-    /// do.
+    /// Starts a worker, by default `ssmprobe`, or this executable if local, and waits for its hello.
+    ///
+    /// # Errors
+    /// If the machine is not reached, the program is missing, does not answer or speaks another protocol; the message says
+    /// what to do.
     pub fn start(place: &WorkerAddress, program: Option<&str>) -> Result<Self, RemoteError> {
         Self::with_waker(place, program, Arc::new(|| {}))
     }
@@ -142,7 +145,10 @@ impl Remote {
         self.requests.replace(request, |old| replaces && is_list(old));
     }
 
-    /// Waits up to `at_most` for the next event. After an error none follows.
+    /// Waits up to `at_most` for the next event.
+    ///
+    /// # Errors
+    /// If the connection is lost, or a message is damaged: no more events follow.
     pub fn recv_timeout(&mut self, at_most: Duration) -> Result<Option<Event>, RemoteError> {
         self.receive(at_most).map_err(|error| self.failed(error))
     }

@@ -43,6 +43,9 @@ enum Input {
 }
 
 /// Runs the worker until the input ends.
+///
+/// # Errors
+/// If the client speaks another protocol or sends an invalid request, closes the output before the input, or is gone.
 pub fn serve() -> anyhow::Result<()> {
     let mut out = BufWriter::new(claim_stdout().context("standard output is not available")?);
     Hello::serving().write(&mut out).context("the other side has disconnected")?;

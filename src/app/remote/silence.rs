@@ -38,6 +38,9 @@ pub(super) struct Watched<R> {
 
 impl<R> Watched<R> {
     /// Calls `on_silence` once nothing comes any more, on a thread of its own.
+    ///
+    /// # Errors
+    /// If that thread cannot be started.
     pub(super) fn new(from: R, times: Times, on_silence: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let waiting = Arc::<Waiting>::default();
         let reader = Arc::downgrade(&waiting);

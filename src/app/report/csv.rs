@@ -11,6 +11,9 @@ pub fn render(table: &Table) -> String {
 }
 
 /// Encodes the table as Parquet, with its title and notes as `title` and `notes` in the file's metadata.
+///
+/// # Errors
+/// If the table cannot be encoded, which would be a bug.
 pub fn parquet(table: &Table) -> anyhow::Result<Vec<u8>> {
     let notes = table.notes.join("\n");
     let metadata = [("title", table.title.as_str()), ("notes", notes.as_str())];

@@ -27,6 +27,9 @@ use crate::viz::{self, Figure, Options, difference, export};
 const MAX_NAME_CHARS: usize = 60;
 
 /// Writes the findings and returns their path. If that fails or is cancelled, the path stays as it was.
+///
+/// # Errors
+/// If it was cancelled, or cannot be written: why, and what to do.
 pub fn write(shared: &Shared, cancel: &Cancel) -> Result<PathBuf, UserError> {
     let to = &shared.share.to;
     let written = match shared.share.kind {

@@ -130,6 +130,9 @@ fn titled(sources: &[Source], at: usize, table: Table) -> Table {
 /// first. Runs that [have other heads alone](have_other_heads_alone) are one. Runs are read one after the other, and what they
 /// hold of every image is dropped once the tables of a run are made, but that of the first run: a hundred runs of ImageNet hold
 /// gigabytes.
+///
+/// # Errors
+/// As [`Source::open`].
 pub fn tables_of(
     kinds: &[&TableKind],
     folders: &[impl AsRef<Path>],

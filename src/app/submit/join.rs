@@ -10,8 +10,10 @@ use crate::app::format::shell_path;
 use crate::model::train::run::Run;
 
 /// Joins the parts of a training into the folder of its chain, and removes the parts; if they are joined already, removes
-/// what is left of them. Returns notes for whoever reads the results. An error, with nothing removed, if a part is not
-/// finished, or damaged.
+/// what is left of them. Returns notes for whoever reads the results.
+///
+/// # Errors
+/// If a part is not finished, or damaged: nothing is removed then.
 pub fn join(plan: &Plan, chain: Option<&str>) -> anyhow::Result<Vec<String>> {
     let folder = &plan.out(chain);
     let own = plan.parts().into_iter().filter(|(task, _)| plan.stages[task.stage].out.as_deref() == chain);

@@ -90,8 +90,10 @@ fn tell_of_other_machine(plan: &Plan) {
     }
 }
 
-/// The background process: runs every unfinished task by stages, `array_limit` at a time; returns whether all are done. An
-/// error if another process runs them.
+/// The background process: runs every unfinished task by stages, `array_limit` at a time; returns whether all are done.
+///
+/// # Errors
+/// If another process runs them, or the disk refuses.
 pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     interrupt::listen();
     let path = lock(plan);

@@ -110,8 +110,11 @@ impl Stage {
 }
 
 impl Plan {
-    /// A plan with its results in `folder`. An error if it has too many tasks, or a path that is not Unicode, as the file and
-    /// the scripts are, or in which Slurm cannot write logs.
+    /// A plan with its results in `folder`.
+    ///
+    /// # Errors
+    /// If it is not valid, as with too many tasks; if this executable or the working directory cannot be determined, or a
+    /// path is not Unicode, as the file and the scripts are, or Slurm cannot write logs there.
     pub fn new(
         folder: &Path,
         place: SubmitTarget,

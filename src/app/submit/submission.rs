@@ -88,7 +88,10 @@ fn check_named(plan: &Plan) -> anyhow::Result<()> {
     )
 }
 
-/// Submits all tasks of a new plan. Where the disk or Slurm refuses, tasks submitted by then stay.
+/// Submits all tasks of a new plan.
+///
+/// # Errors
+/// If its folder has unfinished tasks or an unreadable plan; if the disk or Slurm refuses: tasks submitted by then stay.
 pub fn submit_all(plan: &mut Plan) -> anyhow::Result<()> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     check_free(&plan.folder)?;
@@ -171,7 +174,9 @@ pub fn retry(plan: &mut Plan) -> anyhow::Result<usize> {
 }
 
 /// Submits the tasks that never were, because Slurm's limit was reached: as many as it takes now; none while another process does.
-/// An error if the limit is still reached.
+///
+/// # Errors
+/// As [`submit_all`]; also if the limit is still reached.
 pub fn submit_rest(plan: &mut Plan, states: &[(Task, State)]) -> anyhow::Result<()> {
     let Some(_turn) = turn(plan)? else { return Ok(()) };
     let known = plan.submitted.len();

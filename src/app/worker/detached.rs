@@ -53,7 +53,9 @@ const ERROR_PREFIX: &str = "error: ";
 type Exit = Receiver<io::Result<ExitStatus>>;
 
 /// Starts a training, unless it runs, and follows it. Its cancellation stops the training, which saves; `closing` only the following.
-/// An error if it ends before it has finished.
+///
+/// # Errors
+/// If it cannot be started, another one runs in its folder, or it ends before it has finished.
 pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
         // There a lock belongs to the process that took it, and ends with it.
@@ -275,8 +277,10 @@ fn spawn(out: &Path, words: &[String], held: ExclusiveLock) -> anyhow::Result<Ex
     Ok(exit)
 }
 
-/// Asks the process that trains in `out` to save and end (SIGTERM); one that has just ended by itself needs no signal. An
-/// error if it runs on another machine.
+/// Asks the process that trains in `out` to save and end (SIGTERM); one that has just ended by itself needs no signal.
+///
+/// # Errors
+/// If it runs on another machine, or cannot be signalled.
 fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
     if !host.is_empty() && *host != host_name() {
         bail!("the training runs on {host}, not on this machine: `kill -TERM {pid}` there stops it");

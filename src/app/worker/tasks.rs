@@ -17,12 +17,18 @@ use crate::app::submit::{Plan, SubmitTarget, Task};
 const MAX_LINES: usize = 8;
 
 /// The stages that a training would be cut into, by a dry run of `ssmprobe train`.
+///
+/// # Errors
+/// Those of `ssmprobe train`: if it cannot be trained or cut in this way.
 pub(super) fn plan(request: &TrainCommand) -> anyhow::Result<Vec<PlannedStage>> {
     let printed = run_train(request, &absolute(&request.out)?, &["--dry-run", "--json"])?;
     serde_json::from_str(&printed).context("this program printed no plan")
 }
 
 /// Submits the tasks of a training; returns the folder of the run. A repeated request submits nothing twice.
+///
+/// # Errors
+/// Those of `ssmprobe train`, or of Slurm.
 pub(super) fn begin(request: &TrainCommand) -> anyhow::Result<PathBuf> {
     let folder = absolute(&request.out)?;
     let known = |plan: Plan| plan.place == SubmitTarget::Local || !plan.submitted.is_empty();

@@ -42,8 +42,11 @@ impl Default for TokenSettings {
     }
 }
 
-/// The folder of all token caches: `chosen` if given, else the default one. An error if there is none, or if it, or
-/// what it would be in, is a file.
+/// The folder of all token caches: `chosen` if given, else the default one.
+///
+/// # Errors
+/// [`ExtractError::NoCache`] if there is no default one, because the user has no home folder; if it, or what it would be
+/// in, is a file.
 pub fn cache_root(chosen: Option<&Path>) -> Result<PathBuf, ExtractError> {
     let folder = chosen.map(Path::to_owned).or_else(paths::tokens).ok_or(ExtractError::NoCache)?;
     match atomic_file::nearest_folder(&folder) {

@@ -157,7 +157,10 @@ impl InspectFlags {
 }
 
 /// The indices of the requested classes of a probe, each once. Names may hold commas (ImageNet's do): if the whole text is
-/// a class, it is that one. The error says which classes the probe has.
+/// a class, it is that one.
+///
+/// # Errors
+/// If the probe has no such class, or several of that name; the error says what it has.
 pub fn classes(probe: &Probe, asked: &str) -> anyhow::Result<Vec<usize>> {
     let parts: Vec<&str> = asked.split(',').map(str::trim).collect();
     let whole = class(probe, asked);

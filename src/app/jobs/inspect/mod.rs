@@ -117,8 +117,11 @@ struct Explainer<'a> {
     cancel: Cancel,
 }
 
-/// Explains every image through every probe. An error of the backbone or a probe comes before any event; what was explained
-/// until it is cancelled is sent.
+/// Explains every image through every probe.
+///
+/// # Errors
+/// If the backbone or a probe cannot read the images, before any event is sent; if the sink fails; or if the job
+/// is cancelled, after the events of what was explained until then.
 pub fn run(
     engine: &mut Engine,
     flags: &InspectFlags,

@@ -77,6 +77,9 @@ impl Pictures {
 
 impl Manifest {
     /// The manifest of a new pre-training.
+    ///
+    /// # Errors
+    /// If the sizes do not fit each other, or the dataset's path cannot be recorded.
     pub fn new(settings: &PretrainSettings, dataset: &Dataset, samples: &[&Sample]) -> Result<Self, Usage> {
         if let Some(odd) = settings.data.as_deref().filter(|data| data.to_str().is_none()) {
             let why = format!("is not valid Unicode, as {MANIFEST} is; rename the folder");
@@ -114,7 +117,10 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     /// The manifest of the pre-training in `folder`; `None` if the folder does not exist, or holds nothing but temporary
-    /// files of a killed process. An error if it holds other files, or cannot be written to.
+    /// files of a killed process.
+    ///
+    /// # Errors
+    /// If it cannot be written to, or holds other files, or a manifest that cannot be read.
     pub fn manifest(folder: &Path) -> anyhow::Result<Option<Manifest>> {
         atomic_file::can_write(folder)
             .with_context(|| format!("--out {}: cannot be written to", folder.display()))?;
@@ -138,8 +144,10 @@ impl Folder {
         )
     }
 
-    /// Begins a pre-training in an empty folder, which is created if absent. An error if another program has begun one there
-    /// since.
+    /// Begins a pre-training in an empty folder, which is created if absent.
+    ///
+    /// # Errors
+    /// If it cannot be written, or another program has begun one there since.
     pub fn create(folder: &Path, manifest: &Manifest) -> anyhow::Result<Self> {
         atomic_file::make_folder(folder).map_err(RunError::io("make", folder))?;
         let text = serde_json::to_string_pretty(manifest)? + "\n";
@@ -151,7 +159,10 @@ impl Folder {
     }
 
     /// Resumes the pre-training `begun`, if `requested` equals it but for the program, the dataset's place and name, the
-    /// device and the interval of checkpoints. The error names the first field that differs.
+    /// device and the interval of checkpoints.
+    ///
+    /// # Errors
+    /// If another field differs; the first one is named.
     pub fn resume(folder: &Path, begun: &Manifest, requested: &Manifest) -> anyhow::Result<Self> {
         let free =
             ["program", "settings.data", "settings.device", "settings.checkpoint_every", "pictures.name"];

@@ -10,7 +10,10 @@ use crate::model::train::run::{Selection, Variant, variant_name};
 
 impl TrainSettings {
     /// Every one of `heads` with every layer and rate, the rate changing fastest; `heads` themselves where neither is an
-    /// axis. An error if a value is repeated, or a run does not hold so many variants.
+    /// axis.
+    ///
+    /// # Errors
+    /// If a layer or a rate is repeated, or there are more variants than a run holds.
     pub fn spread(&self, heads: Vec<Variant>) -> Result<Vec<Variant>, TrainingError> {
         check_unique("--layers", &self.layers)?;
         check_unique("--rates", &self.rates)?;

@@ -86,8 +86,10 @@ pub struct TrainSpec {
     pub resume: bool,
 }
 
-/// Runs the training `spec` on the device that `open` returns for the name in its settings. To be stopped before
-/// or during the extraction of tokens is an error.
+/// Runs the training `spec` on the device that `open` returns for the name in its settings.
+///
+/// # Errors
+/// If the training cannot begin, resume or go on; also if it is stopped before or during token extraction.
 pub fn run(
     open: fn(&str) -> Result<Choice, DeviceError>,
     spec: &TrainSpec,

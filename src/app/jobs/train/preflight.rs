@@ -107,7 +107,11 @@ pub fn assumed(points: Option<f64>, seeds: usize) -> String {
     format!("{assumed}{remedy}")
 }
 
-/// Looks at dataset, backbone and disk; nothing is written. Fails as the training itself would.
+/// Looks at dataset, backbone and disk; nothing is written.
+///
+/// # Errors
+/// As the training itself would fail: nothing to train on, tokens that do not fit, a folder that
+/// holds another run.
 pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), TrainingError> {
     plan.check()?;
     let settings = &plan.settings;

@@ -15,8 +15,10 @@ use crate::model::train::TrainConfig;
 use crate::model::train::run::{Manifest, Run, RunError, Selection, Variant};
 
 impl TrainSettings {
-    /// The settings a run was begun with, except for its heads: the manifest holds those under their own names. An error if
-    /// `tokens.layer` there names no layer, or a step has no image.
+    /// The settings a run was begun with, except for its heads: the manifest holds those under their own names.
+    ///
+    /// # Errors
+    /// If `tokens.layer` in its manifest names no layer, or a step has no image.
     pub fn of_run(run: &Run) -> Result<Self, RunError> {
         let manifest = run.manifest.clone();
         let tokens = &manifest.tokens;
@@ -105,7 +107,10 @@ pub fn have_other_heads_alone(run: &Run, other: &Run) -> bool {
 }
 
 /// Refuses tokens other than those the run's probes read; `config` is what the backbone's `config.json` says besides its weights,
-/// if it is known. The error names the first field that differs.
+/// if it is known.
+///
+/// # Errors
+/// Names the first field that differs: weights, pixels, layer, precision or configuration.
 pub fn same_tokens(run: &Run, tokens: &TokenKey, config: Option<&str>) -> Result<(), TrainingError> {
     let manifest = &run.manifest;
     let mut all = manifest.heads.iter().map(|variant| manifest.tokens_of(variant));

@@ -55,8 +55,10 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Every combination of the axes, the last one changing fastest; all other settings come from `shared`. An error if there are
-/// more than a run holds, or a field is no setting of the head, or is repeated.
+/// Every combination of the axes, the last one changing fastest; all other settings come from `shared`.
+///
+/// # Errors
+/// If the head or a field is unknown, a field is repeated, a value is invalid, or there are over 1024 combinations.
 pub fn variants(id: &str, axes: &[Axis], shared: &Config) -> Result<Vec<Variant>, TrainingError> {
     let kind = heads::find(id)?;
     let wrong = |why: String| {

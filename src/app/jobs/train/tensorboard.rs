@@ -31,8 +31,10 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// The event files of the run called `name`, in its own folder below `all`. An error if a training that does not `resume`
-    /// finds events of another.
+    /// The event files of the run called `name`, in its own folder below `all`.
+    ///
+    /// # Errors
+    /// If that folder cannot be made or read, or if a training that does not `resume` finds events of another.
     pub fn open(all: &Path, name: &str, resume: bool) -> anyhow::Result<Self> {
         let folder = all.join(name);
         let shown = folder.display();

@@ -12,7 +12,9 @@ pub const IMAGES: usize = 6;
 
 /// The probes named in `asked`: `HEAD` with its best seed, at the layer and rate chosen for it, or `HEAD-sSEED`. If none is named,
 /// the best seeds of [`PROBES`] heads, in rounds of the next best two learned routers, fixed scan, pooling head, network and other head.
-/// The error lists those that the run has.
+///
+/// # Errors
+/// If the run has no such probe, or none at all; the message lists those that it has.
 pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcome>, String> {
     let heads = &source.run.manifest.heads;
     let mut best: Vec<&Outcome> =
@@ -70,8 +72,10 @@ fn best_of<'a>(outcomes: impl Iterator<Item = &'a Outcome>) -> Option<&'a Outcom
 }
 
 /// Indices into the test images of those named in `asked`, by their name in the run or the end of that path. If none is named,
-/// [`IMAGES`] on which the probes disagree most, in rounds of one per class. An error if none, or more than one, has such a
-/// name.
+/// [`IMAGES`] on which the probes disagree most, in rounds of one per class.
+///
+/// # Errors
+/// If no test image, or more than one, has such a name.
 pub fn images(source: &Source, probes: &[&Outcome], asked: &[String]) -> Result<Vec<usize>, String> {
     let names = &source.truth.images;
     if !asked.is_empty() {

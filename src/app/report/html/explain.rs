@@ -43,8 +43,10 @@ pub struct ExplainSpec<'a> {
 }
 
 impl ExplainSpec<'_> {
-    /// The traces, sorted by image, probe and class. An image that cannot be read is left out with a warning. An error if
-    /// none could be explained.
+    /// The traces, sorted by image, probe and class. An image that cannot be read is left out with a warning.
+    ///
+    /// # Errors
+    /// If the backbone, the dataset or a probe cannot be opened, if no image could be explained, or if it was cancelled.
     pub fn traces(
         &self,
         engine: &mut Engine,

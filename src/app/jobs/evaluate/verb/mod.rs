@@ -81,7 +81,10 @@ pub enum EvalEvent {
     Kept(Option<PathBuf>),
 }
 
-/// Evaluates every probe. An error if none can be evaluated; what was found until it is cancelled is sent and kept.
+/// Evaluates every probe.
+///
+/// # Errors
+/// If none can be evaluated or the sink fails; if it is cancelled, after sending and keeping the results so far.
 pub fn run(
     engine: &mut Engine,
     flags: &EvalFlags,

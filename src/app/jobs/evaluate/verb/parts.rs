@@ -65,8 +65,10 @@ impl PartFile {
         Self { path, question, images: part.range(images) }
     }
 
-    /// Evaluates the images of this part, except those answered before an earlier stop or kill, and stores the answers. They
-    /// are stored also where it is cancelled.
+    /// Evaluates the images of this part, except those answered before an earlier stop or kill, and stores the answers.
+    ///
+    /// # Errors
+    /// If it is cancelled (answers are stored), the probe cannot be evaluated, or the file cannot be written.
     pub(super) fn evaluate(
         &self,
         engine: &mut Engine,
