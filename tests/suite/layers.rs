@@ -553,8 +553,8 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
     assert_eq!(kept("last").len(), 8);
     let own = ["last", "1"].map(|layer| {
         let told = lines(&done(&mut eval(&["--layer", layer, "--baselines", "--json"])));
-        let anchors = told.iter().filter(|line| line["event"] == "anchor");
-        anchors.map(|anchor| anchor["accuracy"].clone()).collect::<Vec<_>>()
+        let baselines = told.iter().filter(|line| line["event"] == "anchor");
+        baselines.map(|baseline| baseline["accuracy"].clone()).collect::<Vec<_>>()
     });
     let kept: Value = json(desk.path("run/evaluation.json"));
     let kept = kept["anchors"].as_array().expect("baselines");
@@ -562,7 +562,8 @@ fn an_evaluation_is_of_one_layer_after_the_other() {
         .iter()
         .zip(["last", "1"])
         .flat_map(|(own, layer)| own.iter().map(move |accuracy| (accuracy, layer)));
-    let found = kept.iter().map(|anchor| (&anchor["accuracy"], anchor["layer"].as_str().expect("a layer")));
+    let found =
+        kept.iter().map(|baseline| (&baseline["accuracy"], baseline["layer"].as_str().expect("a layer")));
     assert!(own[0].len() > 1 && found.eq(expected), "{kept:?} {own:?}");
     let mut report = program();
     let main = done(report.arg("report").arg(desk.path("run")).args(["--table", "main"]));

@@ -16,11 +16,11 @@ macro_rules! pick {
 }
 
 mod ablation;
-mod anchors;
 mod annotations;
 mod attribution;
 mod augment;
 mod backbones;
+mod baselines;
 mod bench;
 mod bounds;
 mod calibration;

@@ -271,8 +271,8 @@ fn verb_events() -> Vec<Event> {
         r#"{"images":5,"accuracy":62.5,"ablations":[],"diagnostics":[],"order":null,"truth":null,"masks":0}"#;
     let metrics = serde_json::from_str(measured).expect("metrics");
     let answered = eval::EvaluatedProbe { file: probe, sha256: "b".repeat(64), metrics };
-    let anchor = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
-    let anchor = serde_json::from_str(anchor).expect("an anchor");
+    let baseline = r#"{"method":"knn","view":"cls","settings":"k = 20","accuracy":62.5,"note":null}"#;
+    let baseline = serde_json::from_str(baseline).expect("a baseline");
     vec![
         inspected(inspect::InspectEvent::Begun(3)),
         inspected(inspect::InspectEvent::File(file())),
@@ -285,7 +285,7 @@ fn verb_events() -> Vec<Event> {
         evaluated(eval::EvalEvent::LeftOut { probe: "gap".into(), error: "no order".into() }),
         evaluated(eval::EvalEvent::Asked(Box::new(answered))),
         evaluated(eval::EvalEvent::Survey { probe: "gap".into(), files: vec![file(), file()] }),
-        evaluated(eval::EvalEvent::Anchor(anchor)),
+        evaluated(eval::EvalEvent::Baseline(baseline)),
         evaluated(eval::EvalEvent::Found { title: "birds".into(), images: 5, masks: 0 }),
         evaluated(eval::EvalEvent::Kept(Some("evaluation.json".into()))),
         extracted(extract::verb::ExtractEvent::Note("all there already".into())),
@@ -412,7 +412,7 @@ fn every_event_survives_a_pipe() {
         Event::EvalTold { told: eval::EvalEvent::LeftOut { .. }, .. },
         Event::EvalTold { told: eval::EvalEvent::Asked(_), .. },
         Event::EvalTold { told: eval::EvalEvent::Survey { .. }, .. },
-        Event::EvalTold { told: eval::EvalEvent::Anchor(_), .. },
+        Event::EvalTold { told: eval::EvalEvent::Baseline(_), .. },
         Event::EvalTold { told: eval::EvalEvent::Found { .. }, .. },
         Event::EvalTold { told: eval::EvalEvent::Kept(_), .. },
         Event::ExtractTold { told: extract::verb::ExtractEvent::Note(_), .. },

@@ -11,7 +11,7 @@ use ssmprobe::model::backbone::preprocess::augment::Augmentation;
 use ssmprobe::model::backbone::token_spec::Layer;
 use ssmprobe::model::data::token_cache::{Precision, TokenKey};
 use ssmprobe::model::explain::ablation::Ablation;
-use ssmprobe::model::explain::baselines::{Anchor, Method, View};
+use ssmprobe::model::explain::baselines::{Baseline, Method, View};
 use ssmprobe::model::explain::diagnostics::{MEASURES, Measure};
 use ssmprobe::model::explain::evaluation::metrics::{self, LastTokens, Measured, Metrics};
 use ssmprobe::model::explain::evaluation::orders::OrderTests;
@@ -530,7 +530,7 @@ fn evaluate(run: &Run) {
             outcome(Ablation::RandomOrder, 32.5, -2.125),
         ]
     };
-    let anchor = |method: Method, view, accuracy, note: Option<&str>| Anchor {
+    let baseline = |method: Method, view, accuracy, note: Option<&str>| Baseline {
         method,
         view,
         layer: None,
@@ -552,9 +552,9 @@ fn evaluate(run: &Run) {
             raster,
             last,
         ],
-        anchors: vec![
-            anchor(Method::Knn, View::Mean, Some(45.0), None),
-            anchor(Method::LogReg, View::Mean, None, Some("left out: too many")),
+        baselines: vec![
+            baseline(Method::Knn, View::Mean, Some(45.0), None),
+            baseline(Method::LogReg, View::Mean, None, Some("left out: too many")),
         ],
     };
     all.write(run).unwrap();
@@ -596,13 +596,13 @@ fn main_run(folder: &Path) -> Source {
 }
 
 #[test]
-fn anchors_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
+fn baselines_stand_in_the_main_table_of_a_run_without_the_floor_as_well() {
     let (folder, run) = birds(&["raster", "sinkhorn"], 2, |_, _| 9);
     evaluate(&run);
     let mut source = Source::open(folder.path()).unwrap();
     // Of a layer that the run does not read, none is shown.
-    let anchors = &mut source.evaluations.as_mut().unwrap().anchors;
-    anchors.push(Anchor { layer: Some("7".to_owned()), ..anchors[0].clone() });
+    let baselines = &mut source.evaluations.as_mut().unwrap().baselines;
+    baselines.push(Baseline { layer: Some("7".to_owned()), ..baselines[0].clone() });
     let table = &build("main", &[source])[0];
     let firsts: Vec<&Cell> = table.rows.iter().map(|row| &row.cells[1]).collect();
     assert_eq!(
@@ -744,7 +744,7 @@ fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
     // A baseline that was not evaluated again.
     set(&mut source, Some("images"), |_| true);
     for (files, is_said) in [("images", false), ("others", true)] {
-        source.evaluations.as_mut().unwrap().anchors[0].image_files = Some(files.to_owned());
+        source.evaluations.as_mut().unwrap().baselines[0].image_files = Some(files.to_owned());
         let notes = &build("main", std::slice::from_ref(&source))[0].notes;
         let said = "other contents than the probes, and not comparable: kNN (mean tokens); ";
         assert_eq!(notes.iter().any(|note| note.contains(said)), is_said, "{files}");
@@ -752,7 +752,7 @@ fn tables_of_evaluations_say_which_heads_were_evaluated_on_other_images() {
 }
 
 #[test]
-fn anchors_stand_below_the_floor_where_nothing_else_was_trained() {
+fn baselines_stand_below_the_floor_where_nothing_else_was_trained() {
     let (folder, run) = birds(&["gap", "cls"], 1, |head, _| 8 + head);
     evaluate(&run);
     let tables = build("main", &[Source::open(folder.path()).unwrap()]);
@@ -1371,8 +1371,8 @@ fn evaluations_of_another_day_are_kept() {
     // As with a folder of masks that are of other images.
     (again.metrics.masks, again.metrics.localization, again.metrics.regions) = (0, None, None);
     let other = ProbeMetrics { which: "last".into(), ..again.clone() };
-    all.merge(RunMetrics { probes: vec![again, other], anchors: Vec::new() });
-    assert_eq!((all.probes.len(), all.anchors.len()), (5, 2));
+    all.merge(RunMetrics { probes: vec![again, other], baselines: Vec::new() });
+    assert_eq!((all.probes.len(), all.baselines.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
     assert_eq!(all.probes[0].metrics.removals.len(), 2);
     let regions = |metrics: &Metrics| (metrics.masks, metrics.localization, metrics.regions.clone());
@@ -1387,17 +1387,17 @@ fn evaluations_of_another_day_are_kept() {
     ] {
         let mut all = all.clone();
         let metrics = Metrics { ablations: Vec::new(), ..other.metrics.clone() };
-        all.merge(RunMetrics { probes: vec![ProbeMetrics { metrics, ..other }], anchors: Vec::new() });
+        all.merge(RunMetrics { probes: vec![ProbeMetrics { metrics, ..other }], baselines: Vec::new() });
         assert!(all.probes[0].metrics.ablations.is_empty());
     }
     // Baselines on the tokens of every layer are kept; those of files that do not name it count where no others are known.
     let mut layers = all.clone();
     for (layer, kept) in [(Some("1"), 2), (Some("last"), 4), (Some("1"), 4), (None, 4)] {
-        let own = |anchor: &Anchor| Anchor { layer: layer.map(str::to_owned), ..anchor.clone() };
-        layers.merge(RunMetrics { probes: Vec::new(), anchors: all.anchors.iter().map(own).collect() });
-        assert_eq!(layers.anchors.len(), kept, "{layer:?}");
+        let own = |baseline: &Baseline| Baseline { layer: layer.map(str::to_owned), ..baseline.clone() };
+        layers.merge(RunMetrics { probes: Vec::new(), baselines: all.baselines.iter().map(own).collect() });
+        assert_eq!(layers.baselines.len(), kept, "{layer:?}");
     }
-    assert!(layers.anchors.iter().all(|anchor| anchor.layer.is_some()));
+    assert!(layers.baselines.iter().all(|baseline| baseline.layer.is_some()));
     // Removal curves of another mode and other numbers of last tokens are added; of the same, the new ones count.
     let asked = |mode: Mode, tokens: &[usize], accuracy: f64| {
         let mut one = all.probes[0].clone();
@@ -1405,7 +1405,7 @@ fn evaluations_of_another_day_are_kept() {
         one.metrics.removals.iter_mut().for_each(|heights| heights.mode = mode);
         let last = |&tokens: &usize| LastTokens { tokens, accuracy, logit_change: 0.0 };
         one.metrics.last = tokens.iter().map(last).collect();
-        RunMetrics { probes: vec![one], anchors: Vec::new() }
+        RunMetrics { probes: vec![one], baselines: Vec::new() }
     };
     let mut merged = all.clone();
     merged.merge(asked(Mode::Frozen, &[10, 1], 40.0));
@@ -1466,7 +1466,7 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
         ProbeMetrics { which: "last".to_owned(), metrics, ..probe(head) }
     };
     let probes = heads.iter().flat_map(|head| [probe(head), last(head)]).collect();
-    RunMetrics { probes, anchors: Vec::new() }.write(&run).unwrap();
+    RunMetrics { probes, baselines: Vec::new() }.write(&run).unwrap();
     let rows = || {
         let out = folder.path().join("settings.csv");
         done(
@@ -1512,7 +1512,7 @@ fn evaluations_at_once_lose_nothing() {
     std::thread::scope(|scope| {
         for seed in 10..18 {
             let (one, run) = (ProbeMetrics { seed, ..one.clone() }, &source.run);
-            let all = RunMetrics { probes: vec![one], anchors: Vec::new() };
+            let all = RunMetrics { probes: vec![one], baselines: Vec::new() };
             scope.spawn(move || all.keep(run, true).unwrap());
         }
     });

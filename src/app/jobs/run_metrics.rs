@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::model::backbone::token_spec::TokenSpec;
-use crate::model::explain::baselines::Anchor;
+use crate::model::explain::baselines::Baseline;
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::explain::stability::OTHER_SEEDS;
 use crate::model::io::{atomic_file, if_there, sha256, temporary};
@@ -22,8 +22,8 @@ pub struct RunMetrics {
     /// One entry a probe.
     pub probes: Vec<ProbeMetrics>,
     /// Baselines on the same tokens.
-    #[serde(default)]
-    pub anchors: Vec<Anchor>,
+    #[serde(default, rename = "anchors")] // its first name, which files keep
+    pub baselines: Vec<Baseline>,
 }
 
 /// The evaluation of one probe on the run's test images.
@@ -111,12 +111,12 @@ impl RunMetrics {
             }
         }
         // Of a run of several layers, every layer has its own.
-        self.anchors.retain(|old| newer.anchors.iter().all(|new| new.layer != old.layer));
-        self.anchors.extend(newer.anchors);
+        self.baselines.retain(|old| newer.baselines.iter().all(|new| new.layer != old.layer));
+        self.baselines.extend(newer.baselines);
         // Earlier versions did not record which: those count where no others are known.
-        let is_known = |anchor: &Anchor| anchor.layer.is_some();
-        if self.anchors.iter().any(is_known) {
-            self.anchors.retain(is_known);
+        let is_known = |baseline: &Baseline| baseline.layer.is_some();
+        if self.baselines.iter().any(is_known) {
+            self.baselines.retain(is_known);
         }
     }
 
@@ -218,7 +218,7 @@ mod tests {
         let last = best.iter().map(|probe| ProbeMetrics { which: "last".to_owned(), ..probe.clone() });
         let probes: Vec<ProbeMetrics> = best.iter().cloned().chain(last).collect();
         for probe in probes.iter().rev() {
-            RunMetrics { probes: vec![probe.clone()], anchors: Vec::new() }.keep(&run, true).unwrap();
+            RunMetrics { probes: vec![probe.clone()], baselines: Vec::new() }.keep(&run, true).unwrap();
         }
         let order = |probes: Vec<ProbeMetrics>| {
             probes.into_iter().map(|probe| (probe.which, probe.head, probe.seed)).collect::<Vec<_>>()
@@ -252,10 +252,10 @@ mod tests {
             }
             let now = |seed: u64| ["a", file, "c"][seed as usize];
             let before = [(0, "a"), (1, "b"), (2, "c")].map(|(seed, file)| probe(seed, file, &both));
-            RunMetrics { probes: before.into(), anchors: Vec::new() }.write(&run).unwrap();
+            RunMetrics { probes: before.into(), baselines: Vec::new() }.write(&run).unwrap();
             for (at, (seed, kinds)) in newer.iter().enumerate() {
                 let probes = vec![probe(*seed, now(*seed), kinds)];
-                RunMetrics { probes, anchors: Vec::new() }.keep(&run, at == 0).unwrap();
+                RunMetrics { probes, baselines: Vec::new() }.keep(&run, at == 0).unwrap();
             }
             let mut all = read(&run).unwrap().unwrap().probes;
             all.sort_by_key(|probe| probe.seed);

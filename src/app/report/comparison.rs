@@ -1,11 +1,11 @@
 //! The main comparison (paper, "Frozen MAE probing"): every head by tier, at its best epoch and after
-//! the last, the anchors in the floor tier, and agreement with the objects' masks if the dataset has masks.
+//! the last, the baselines in the floor tier, and agreement with the objects' masks if the dataset has masks.
 
 use super::choice::{choice_note, fewer_seeds_note, other_images_note, other_masks_note};
 use super::table::{Cell, Column, Row, Table};
 use super::{NOT_IN_PAPER_NOTE, Source, marked_title, tiers};
 use crate::app::format::noun;
-use crate::model::explain::baselines::Anchor;
+use crate::model::explain::baselines::Baseline;
 use crate::model::explain::localization::Localization;
 use crate::model::probe::head::Tier;
 use crate::model::train::run::Variant;
@@ -25,7 +25,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     });
     let floor = Cell::text(Tier::Floor.name());
     let (mut cells_by_row, others): (Vec<Vec<Cell>>, _) = heads.partition(|cells| cells[0] == floor);
-    cells_by_row.extend(anchor_cells(source));
+    cells_by_row.extend(baseline_cells(source));
     cells_by_row.extend(others);
     let tiers = cells_by_row.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>();
     let is_ruled = |at: usize| at == 0 || tiers[at] != tiers[at - 1];
@@ -48,8 +48,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     table.notes.extend(other_masks_note(source, variants.iter().copied()));
     let found = |variant: &&Variant| found(&variant.name) > 0;
     table.notes.extend(other_images_note(source, variants.iter().copied().filter(found)));
-    table.notes.extend(anchor_notes(source));
-    table.notes.extend(anchor_images_note(source, &variants));
+    table.notes.extend(baseline_notes(source));
+    table.notes.extend(baseline_images_note(source, &variants));
     table.mark_largest(2..8);
     vec![table.without_empty_columns()]
 }
@@ -84,63 +84,67 @@ fn localization_note(source: &Source, variants: &[&Variant]) -> Option<String> {
     ))
 }
 
-/// The anchors on tokens of the run's layers, in the order of these.
-fn anchors(source: &Source) -> Vec<&Anchor> {
+/// The baselines on tokens of the run's layers, in the order of these.
+fn baselines(source: &Source) -> Vec<&Baseline> {
     let layers = source.run.manifest.layers();
-    let place = |anchor: &Anchor| layers.iter().position(|layer| anchor.layer.as_ref() == Some(layer));
-    let all = source.evaluations.iter().flat_map(|evaluations| &evaluations.anchors);
-    let mut own: Vec<&Anchor> =
-        all.filter(|anchor| anchor.layer.is_none() || place(anchor).is_some()).collect();
-    own.sort_by_key(|anchor| place(anchor));
+    let place = |baseline: &Baseline| layers.iter().position(|layer| baseline.layer.as_ref() == Some(layer));
+    let all = source.evaluations.iter().flat_map(|evaluations| &evaluations.baselines);
+    let mut own: Vec<&Baseline> =
+        all.filter(|baseline| baseline.layer.is_none() || place(baseline).is_some()).collect();
+    own.sort_by_key(|baseline| place(baseline));
     own
 }
 
-/// The vector of an anchor, with its layer where the run has several.
-fn view(source: &Source, anchor: &Anchor) -> String {
-    match &anchor.layer {
+/// The vector of a baseline, with its layer where the run has several.
+fn view(source: &Source, baseline: &Baseline) -> String {
+    match &baseline.layer {
         Some(layer) if source.run.manifest.layers().len() > 1 => {
-            format!("{}, layer {layer}", anchor.view.name())
+            format!("{}, layer {layer}", baseline.view.name())
         }
-        _ => anchor.view.name().to_owned(),
+        _ => baseline.view.name().to_owned(),
     }
 }
 
-fn anchor_title(source: &Source, anchor: &Anchor) -> String {
-    format!("{} ({})", anchor.method.name(), view(source, anchor))
+fn baseline_title(source: &Source, baseline: &Baseline) -> String {
+    format!("{} ({})", baseline.method.name(), view(source, baseline))
 }
 
-/// The cells of the [`anchors`]' rows. Anchors have neither seeds nor epochs: both accuracies are the same.
-fn anchor_cells(source: &Source) -> Vec<Vec<Cell>> {
-    let cells = |anchor: &Anchor| {
-        let name = format!("{} †", anchor_title(source, anchor));
+/// The cells of the [`baselines`]' rows. Baselines have neither seeds nor epochs: both accuracies are the same.
+fn baseline_cells(source: &Source) -> Vec<Vec<Cell>> {
+    let cells = |baseline: &Baseline| {
+        let name = format!("{} †", baseline_title(source, baseline));
         let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
-        cells.extend(vec![Cell::maybe(anchor.accuracy, 2); 2]);
+        cells.extend(vec![Cell::maybe(baseline.accuracy, 2); 2]);
         cells.extend(vec![Cell::None; 4]);
         cells
     };
-    anchors(source).into_iter().map(cells).collect()
+    baselines(source).into_iter().map(cells).collect()
 }
 
-fn anchor_notes(source: &Source) -> Vec<String> {
+fn baseline_notes(source: &Source) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    for anchor in anchors(source) {
-        let note = format!("{}: {}; no seeds, no epochs", anchor.method.id(), anchor.settings);
+    for baseline in baselines(source) {
+        let note = format!("{}: {}; no seeds, no epochs", baseline.method.id(), baseline.settings);
         if !notes.contains(&note) {
             notes.push(note);
         }
         notes.extend(
-            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), view(source, anchor))),
+            baseline
+                .note
+                .iter()
+                .map(|n| format!("{} ({}): {n}", baseline.method.id(), view(source, baseline))),
         );
     }
     notes
 }
 
-/// Which anchors are of other images than the variants' probes, by the content of their files, where that is known.
-fn anchor_images_note(source: &Source, variants: &[&Variant]) -> Option<String> {
+/// Which baselines are of other images than the variants' probes, by the content of their files, where that is known.
+fn baseline_images_note(source: &Source, variants: &[&Variant]) -> Option<String> {
     let mut probes = variants.iter().flat_map(|variant| source.evaluated(&variant.name));
     let files = probes.find_map(|probe| probe.image_files.as_ref())?;
-    let is_other = |anchor: &&Anchor| anchor.image_files.as_ref().is_some_and(|own| own != files);
-    let others = anchors(source).into_iter().filter(is_other).map(|anchor| anchor_title(source, anchor));
+    let is_other = |baseline: &&Baseline| baseline.image_files.as_ref().is_some_and(|own| own != files);
+    let others =
+        baselines(source).into_iter().filter(is_other).map(|baseline| baseline_title(source, baseline));
     let others = others.collect::<Vec<_>>().join(", ");
     (!others.is_empty()).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! `ssmprobe eval`: accuracy of trained probes, effect of their order, localisation of known objects, baselines (anchors).
+//! `ssmprobe eval`: accuracy of trained probes, effect of their order, localisation of known objects, baselines.
 
 mod output;
 
@@ -16,7 +16,7 @@ use crate::app::jobs::{Compute, Event};
 use crate::app::paths::make_folder;
 use crate::app::submit::plan::JOIN;
 use crate::app::submit::{Stage, SubmitFlags, SubmitTarget};
-use crate::model::explain::baselines::Anchor;
+use crate::model::explain::baselines::Baseline;
 use crate::model::io::atomic_file;
 
 /// Evaluate trained probes: accuracy, disturbed orders, localisation of objects, baselines.
@@ -79,7 +79,7 @@ struct Report {
 #[derive(Default)]
 struct Results {
     probes: Vec<EvaluatedProbe>,
-    anchors: Vec<Anchor>,
+    baselines: Vec<Baseline>,
     images: usize,
     masks: usize,
     /// Tables of images that earlier evaluations left beside the files of this one.
@@ -158,9 +158,9 @@ impl Report {
                     (probe.display().to_string(), files.into_iter().map(shown).collect::<Vec<_>>());
                 self.print_json(|| json!({"event": "survey", "probe": probe, "files": files}))
             }
-            EvalEvent::Anchor(anchor) => {
-                self.print_json(|| super::event("anchor", &anchor))?;
-                results.anchors.push(anchor);
+            EvalEvent::Baseline(baseline) => {
+                self.print_json(|| super::event("anchor", &baseline))?;
+                results.baselines.push(baseline);
                 Ok(())
             }
             EvalEvent::Found { title, images, masks } => {
@@ -168,7 +168,7 @@ impl Report {
                 if self.json {
                     return Ok(());
                 }
-                stdout::text(output::table(&title, &results.probes, &results.anchors))
+                stdout::text(output::table(&title, &results.probes, &results.baselines))
             }
             EvalEvent::Kept(file) => {
                 if let (Some(folder), false) = (folder, results.others.is_empty()) {

@@ -5,7 +5,7 @@ use crate::app::jobs::evaluate::verb::{EvaluatedProbe, ProbeFile};
 use crate::app::report::FORMATS;
 use crate::app::report::table::{Cell, Column, Row, Table};
 use crate::model::explain::ablation::Ablation;
-use crate::model::explain::baselines::Anchor;
+use crate::model::explain::baselines::Baseline;
 use crate::model::explain::evaluation::metrics::Metrics;
 use crate::model::explain::evaluation::stability::COLUMNS;
 use crate::model::explain::intervention::Intervention;
@@ -27,8 +27,8 @@ pub fn document(file: &ProbeFile, reading: &Intervention, metrics: &Metrics) -> 
     })
 }
 
-/// The table of all results in Markdown: a row for each probe, then one for each anchor.
-pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> String {
+/// The table of all results in Markdown: a row for each probe, then one for each baseline.
+pub fn table(title: &str, probes: &[EvaluatedProbe], baselines: &[Baseline]) -> String {
     let mut columns = vec![Column::words("Probe"), Column::numbers("Accuracy (%)")];
     let disturbed = |ablation: &Ablation| Column::numbers(ablation.name()).within("Order disturbed (%)");
     columns.extend(Ablation::ALL[1..].iter().map(disturbed));
@@ -44,9 +44,9 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> Stri
     columns.extend(COLUMNS.map(|(_, name)| Column::numbers(name).within("Order kept (tau)")));
     let mut rows: Vec<Row> =
         names(probes).into_iter().zip(probes).map(|(name, probe)| row(name, &probe.metrics, &kept)).collect();
-    for (index, anchor) in anchors.iter().enumerate() {
-        let name = format!("{} ({})", anchor.method.id(), anchor.view.name());
-        let mut cells = vec![Cell::text(name), Cell::maybe(anchor.accuracy, 2)];
+    for (index, baseline) in baselines.iter().enumerate() {
+        let name = format!("{} ({})", baseline.method.id(), baseline.view.name());
+        let mut cells = vec![Cell::text(name), Cell::maybe(baseline.accuracy, 2)];
         cells.resize(columns.len(), Cell::None);
         rows.push(Row { ruled: index == 0, cells });
     }
@@ -60,9 +60,9 @@ pub fn table(title: &str, probes: &[EvaluatedProbe], anchors: &[Anchor]) -> Stri
         let images = counted(masks, "image", "images");
         notes.push(format!("{images} with a known object, which covers {:.1} % on average", 100.0 * share));
     }
-    for anchor in anchors {
+    for baseline in baselines {
         notes.extend(
-            anchor.note.iter().map(|n| format!("{} ({}): {n}", anchor.method.id(), anchor.view.name())),
+            baseline.note.iter().map(|n| format!("{} ({}): {n}", baseline.method.id(), baseline.view.name())),
         );
     }
     let table = Table { id: "eval".into(), title: title.to_owned(), columns, rows, notes };

@@ -1,4 +1,4 @@
-//! Anchors: baseline accuracies of the frozen tokens without a head trained by gradient steps. Nearest
+//! Baselines: accuracies of the frozen tokens without a head trained by gradient steps. Nearest
 //! neighbours and logistic regression on the CLS token and on the mean of the patch tokens give a table of
 //! heads a floor that does not depend on a learning rate.
 
@@ -68,9 +68,9 @@ fn values(tokens: &TokenCache, images: &[usize], view: View) -> Option<Vec<f32>>
     }
 }
 
-/// Result of one anchor.
+/// Result of one baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Anchor {
+pub struct Baseline {
     /// The classifier.
     pub method: Method,
     /// The vector of an image.
@@ -84,7 +84,7 @@ pub struct Anchor {
     pub image_files: Option<String>,
     /// Settings of the method, in words.
     pub settings: String,
-    /// Top-1 accuracy in percent; absent if the anchor was left out.
+    /// Top-1 accuracy in percent; absent if the baseline was left out.
     pub accuracy: Option<f64>,
     /// Why it was left out, or that it did not converge.
     pub note: Option<String>,
@@ -93,17 +93,17 @@ pub struct Anchor {
 /// Images read or classified between two reports of progress: enough for all cores of a large machine.
 const IMAGES_PER_REPORT: usize = 8192;
 
-/// Every anchor, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many
+/// Every baseline, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many
 /// images or steps.
 ///
 /// # Errors
 /// Those of `progress`, which end it.
-pub fn anchors<E>(
+pub fn baselines<E>(
     tokens: &TokenCache,
     (train, test): (&Labelled, &Labelled),
     classes: usize,
     progress: &mut dyn FnMut(&str, usize, usize) -> Result<(), E>,
-) -> Result<Vec<Anchor>, E> {
+) -> Result<Vec<Baseline>, E> {
     let mut found = Vec::new();
     let layer = Some(tokens.layer().to_owned());
     for view in [View::Cls, View::Mean] {
@@ -126,7 +126,7 @@ pub fn anchors<E>(
             progress("Fitting logistic regression, steps at most", step, method.iterations)
         };
         let settings = format!("standardised channels, L2 with C {}", method.c);
-        let mut regression = Anchor {
+        let mut regression = Baseline {
             method: Method::LogReg,
             view,
             layer: layer.clone(),
@@ -150,7 +150,7 @@ pub fn anchors<E>(
             let some = Vectors { width: test_vectors.width, values: some.to_vec() };
             predicted.extend(neighbours.predict(some));
         }
-        let nearest = Anchor {
+        let nearest = Baseline {
             method: Method::Knn,
             view,
             layer: layer.clone(),

@@ -107,7 +107,7 @@ pub struct EvalImages {
     pub evaluated: Labelled,
     /// For each of `evaluated`, its index in the whole dataset, which seeds random orders.
     pub image_seeds: Vec<u64>,
-    /// The training images, on which anchors are fitted.
+    /// The training images, on which baselines are fitted.
     pub training: Labelled,
 }
 

@@ -81,8 +81,9 @@ pub struct EvalFlags {
     #[arg(long, value_name = "READING", default_value = "as-trained", conflicts_with = "ablations")]
     pub reading: Intervention,
     /// Also evaluate nearest neighbours and logistic regression on CLS and mean tokens of the training images.
-    #[arg(long = "baselines", alias = "anchors")]
-    pub anchors: bool,
+    #[arg(long, alias = "anchors")]
+    #[serde(rename = "anchors")] // its first name, which other versions send
+    pub baselines: bool,
     /// Also write every probe's results for every image to this folder: `<probe>.survey.json`, for `ssmprobe figures
     /// --evaluation` and `ssmprobe similar`, and `<probe>.csv`, one row per image.
     #[arg(long, alias = "survey", value_name = "DIR")]

@@ -1,5 +1,5 @@
 //! Evaluates trained probes on images (the verb `eval`), on this or another machine: accuracy, the effect of their
-//! order, agreement with annotated objects, and anchors as baselines. A run's numbers are stored in its folder;
+//! order, agreement with annotated objects, and baselines. A run's numbers are stored in its folder;
 //! everything else is sent as events.
 
 mod eval_probes;
@@ -39,7 +39,7 @@ use crate::app::jobs::{JobError, Reporter, Sink, Unit, fetch};
 use crate::model::annotations::RegionSet;
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::image_digests;
-use crate::model::explain::baselines::{Anchor, anchors};
+use crate::model::explain::baselines::{Baseline, baselines};
 use crate::model::explain::evaluation::metrics::MetricsSpec;
 use crate::model::explain::evaluation::stability::Taus;
 use crate::model::explain::evaluation::vectors::vector_bytes;
@@ -66,8 +66,9 @@ pub enum EvalEvent {
     Asked(Box<EvaluatedProbe>),
     /// The results of a probe on every image, if requested.
     Survey { probe: PathBuf, files: Vec<ResultFile> },
-    /// An anchor on the same tokens.
-    Anchor(Anchor),
+    /// A baseline on the same tokens.
+    #[serde(rename = "Anchor")] // its first name, which other versions send
+    Baseline(Baseline),
     /// Every probe that could be evaluated was evaluated.
     Found {
         /// A description of the images, for the user.
@@ -195,12 +196,12 @@ impl Eval<'_> {
             }
             _ => {}
         }
-        let anchors = end.and_then(|()| self.anchors(&inputs, (&training, &evaluated), reporter));
-        let (anchors, end) = anchors.map_or_else(|end| (Vec::new(), Err(end)), |found| (found, Ok(())));
-        anchors.iter().try_for_each(|anchor| sink(EvalEvent::Anchor(anchor.clone())))?;
+        let baselines = end.and_then(|()| self.baselines(&inputs, (&training, &evaluated), reporter));
+        let (baselines, end) = baselines.map_or_else(|end| (Vec::new(), Err(end)), |found| (found, Ok(())));
+        baselines.iter().try_for_each(|baseline| sink(EvalEvent::Baseline(baseline.clone())))?;
         let title = self.title(&setup, evaluated.images.len());
         sink(EvalEvent::Found { title, images: evaluated.images.len(), masks: regions.known() })?;
-        results.set_anchors(anchors);
+        results.set_baselines(baselines);
         sink(EvalEvent::Kept(results.store()?))?;
         if let Some(parts) = flags.join.filter(|_| end.is_ok()) {
             // On NFS, files stay as long as a process here has them open; the results are stored.
@@ -263,21 +264,21 @@ impl Eval<'_> {
         Ok((complete, partial))
     }
 
-    /// The anchors on the images that could be read, if they are requested.
-    fn anchors(
+    /// The baselines on the images that could be read, if they are requested.
+    fn baselines(
         &self,
         inputs: &Inputs<'_>,
         images: (&Labelled, &Labelled),
         reporter: &mut dyn Reporter,
-    ) -> Result<Vec<Anchor>, JobError> {
-        if !self.flags.anchors {
+    ) -> Result<Vec<Baseline>, JobError> {
+        if !self.flags.baselines {
             return Ok(Vec::new());
         }
         let tell = &mut |what: &str, done: usize, all: usize| {
             reporter.progress(what, done as u64, Some(all as u64), Unit::Items);
             reporter.cancel().check()
         };
-        anchors(inputs.cache, images, inputs.setup.dataset.classes.len(), tell)
+        baselines(inputs.cache, images, inputs.setup.dataset.classes.len(), tell)
     }
 
     /// What was evaluated: `1,000 test images of birds, hardened plan`.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::EvaluatedProbe;
 use crate::app::jobs::run_metrics::{ProbeMetrics, RunMetrics};
-use crate::model::explain::baselines::Anchor;
+use crate::model::explain::baselines::Baseline;
 use crate::model::train::run::{Run, RunError};
 
 /// Results whose storing takes less than this are stored after every probe.
@@ -57,9 +57,9 @@ impl<'a> RunResults<'a> {
     }
 
     /// Replaces the run's baselines on the same tokens, if there are any.
-    pub fn set_anchors(&mut self, anchors: Vec<Anchor>) {
-        let of_images = |anchor| Anchor { image_files: self.image_files.clone(), ..anchor };
-        self.unstored.anchors = anchors.into_iter().map(of_images).collect();
+    pub fn set_baselines(&mut self, baselines: Vec<Baseline>) {
+        let of_images = |baseline| Baseline { image_files: self.image_files.clone(), ..baseline };
+        self.unstored.baselines = baselines.into_iter().map(of_images).collect();
     }
 
     /// Stores what is not stored yet; returns the run's file.

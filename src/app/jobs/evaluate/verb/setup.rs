@@ -24,7 +24,7 @@ pub(super) struct Setup {
     pub device: Device,
     /// How the tokens are extracted.
     pub options: ExtractOptions,
-    /// The images whose tokens are extracted: with anchors or if all are cached the whole dataset, else those of `eval_images`.
+    /// The images whose tokens are extracted: with baselines or if all are cached the whole dataset, else those of `eval_images`.
     pub dataset: Dataset,
     /// Which of them are evaluated.
     pub eval_images: EvalImages,
@@ -61,8 +61,8 @@ impl Eval<'_> {
             }
         };
         let (probes, left_out) = self.compatible(probes, &eval_images, &plan, &dataset.classes)?;
-        // Only anchors need tokens of the training images; those that are cached anyway stay in the plan.
-        let keep_all = flags.anchors || plan.complete();
+        // Only baselines need tokens of the training images; those that are cached anyway stay in the plan.
+        let keep_all = flags.baselines || plan.complete();
         let (dataset, eval_images) =
             if keep_all { (dataset, eval_images) } else { eval_images.reduce(&dataset) };
         let plan = if keep_all { plan } else { plan.for_dataset(&dataset)? };

@@ -1,8 +1,8 @@
-"""Nearest neighbours and logistic regression by scikit-learn, for `src/model/anchors`.
+"""Nearest neighbours and logistic regression by scikit-learn, for `src/model/explain/baselines`.
 
-    python tests/reference/anchors.py
+    python tests/reference/baselines.py
 
-Needs numpy and scikit-learn. Writes `anchors.json`: training and test vectors (float32), the training
+Needs numpy and scikit-learn. Writes `baselines.json`: training and test vectors (float32), the training
 classes, and what scikit-learn answers. The classes overlap, and the channels have scales from 0.01 to
 100, so that neither method is right by accident.
 """
@@ -56,7 +56,7 @@ def main(out: Path) -> None:
         "logreg_probabilities": np.round(logreg.predict_proba(scaled), 9).ravel().tolist(),
     }
     out.mkdir(parents=True, exist_ok=True)
-    (out / "anchors.json").write_text(json.dumps(document) + "\n")
+    (out / "baselines.json").write_text(json.dumps(document) + "\n")
 
 
-main(FIXTURES / "anchors")
+main(FIXTURES / "baselines")

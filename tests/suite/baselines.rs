@@ -1,8 +1,8 @@
-//! Anchors against scikit-learn (`tests/reference/anchors.py`).
+//! Baselines against scikit-learn (`tests/reference/baselines.py`).
 
 use ssmprobe::model::explain::baselines::knn::Neighbours;
 use ssmprobe::model::explain::baselines::logreg::{Fitted, LogReg, LogRegError};
-use ssmprobe::model::explain::baselines::{Method, Vectors, anchors};
+use ssmprobe::model::explain::baselines::{Method, Vectors, baselines};
 use ssmprobe::model::train::Labelled;
 
 use crate::ablation;
@@ -14,7 +14,7 @@ struct Case {
 
 impl Case {
     fn open() -> Self {
-        let text = include_str!("../fixtures/anchors/anchors.json");
+        let text = include_str!("../fixtures/baselines/baselines.json");
         Self { document: serde_json::from_str(text).unwrap() }
     }
 
@@ -104,7 +104,7 @@ fn what_cannot_be_fitted_says_why() {
     let many = Vectors { width: 1 << 12, values: vec![0.0; 1 << 20] };
     let error = fit(LogReg::default(), &many, &vec![0; 256], 1 << 20).err().unwrap();
     assert!(error.to_string().contains("256 images of 4096 channels in 1048576 classes"), "{error}");
-    // The anchors of a run whose training images cannot be read carry the reason.
+    // The baselines of a run whose training images cannot be read carry the reason.
     let (_folder, cache) = ablation::cache(3);
     let test = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
     let mut told = Vec::new();
@@ -113,14 +113,14 @@ fn what_cannot_be_fitted_says_why() {
         told.push(what.to_owned());
         Ok(())
     };
-    let found = anchors(&cache, (&nothing, &test), 3, tell).unwrap();
+    let found = baselines(&cache, (&nothing, &test), 3, tell).unwrap();
     assert!(told.contains(&"Reading mean tokens".to_owned()), "{told:?}");
-    assert_eq!(anchors(&cache, (&nothing, &test), 3, &mut |_, _, _| Err(())), Err(()), "it was ended");
-    let found: Vec<_> = found.into_iter().filter(|anchor| anchor.method == Method::LogReg).collect();
+    assert_eq!(baselines(&cache, (&nothing, &test), 3, &mut |_, _, _| Err(())), Err(()), "it was ended");
+    let found: Vec<_> = found.into_iter().filter(|baseline| baseline.method == Method::LogReg).collect();
     assert_eq!(found.len(), 2, "of CLS and of mean tokens");
-    for anchor in found {
+    for baseline in found {
         let why = Some("left out: the vectors contain no finite training image");
-        assert_eq!((anchor.accuracy, anchor.note.as_deref()), (None, why));
+        assert_eq!((baseline.accuracy, baseline.note.as_deref()), (None, why));
     }
 }
 
@@ -129,7 +129,7 @@ fn a_fit_can_be_ended_while_it_goes_on() {
     let (_folder, cache) = ablation::cache(3);
     let all = Labelled { images: vec![0, 1, 2], classes: vec![0, 1, 2] };
     let mut fits = 0;
-    let end = anchors(&cache, (&all, &all), 3, &mut |what: &str, done, all| {
+    let end = baselines(&cache, (&all, &all), 3, &mut |what: &str, done, all| {
         if what.starts_with("Fitting logistic regression") {
             assert_eq!((done, all), (fits, LogReg::default().iterations), "it is seen to go on");
             fits += 1;
