@@ -241,10 +241,10 @@ fn random_dynamic(folder: &Path) -> PathBuf {
 /// Seed of the orders of [`random_dynamic`].
 const SEED: u64 = 5;
 
-/// The position, 0 to 1, of every token in the random order of image `draw`.
-fn positions(draw: u64) -> Vec<f32> {
+/// The position, 0 to 1, of every token in the random order of the image with this seed.
+fn positions(image_seed: u64) -> Vec<f32> {
     let mut positions = vec![0.0; 16];
-    let order = dynamic_order(SEED, draw, 16);
+    let order = dynamic_order(SEED, image_seed, 16);
     order.iter().enumerate().for_each(|(k, &i)| positions[i] = k as f32 / 15.0);
     positions
 }
@@ -272,12 +272,12 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
         assert_close(format!("class {class}"), maps.of_class(class), expected, 1e-6);
     }
     let image = folder.path().join("val/crane/00.png");
-    for draw in [0, 9, 12] {
-        let mut request = look(100 + draw, &image, 3);
-        explanation(&mut request).asked[0].draw = draw;
+    for image_seed in [0, 9, 12] {
+        let mut request = look(100 + image_seed, &image, 3);
+        explanation(&mut request).asked[0].image_seed = image_seed;
         let trace = seen(&desk.job(request)).expect("a trace");
-        let expected: Vec<u32> = dynamic_order(SEED, draw, 16).into_iter().map(|i| i as u32).collect();
-        assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {draw}");
+        let expected: Vec<u32> = dynamic_order(SEED, image_seed, 16).into_iter().map(|i| i as u32).collect();
+        assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {image_seed}");
     }
 }
 
@@ -288,11 +288,11 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
     let panics = folder.path().join(PANICS);
     std::fs::write(&panics, "").expect("a file");
     let (place, class) = (part.dataset.samples[part.samples[1]].source.clone(), ClassChoice::Predicted);
-    let (image, seed, draw) = (ImageId(1), 0, 0);
+    let (image, seed, image_seed) = (ImageId(1), 0, 0);
     let measure =
-        stability::StabilityRequest { subject: subject(1), image, place: place.clone(), seed, draw };
+        stability::StabilityRequest { subject: subject(1), image, place: place.clone(), seed, image_seed };
     let spec = RemovalSpec { modes: vec![Mode::Rerouted], ..RemovalSpec::default() };
-    let remove = RemovalRequest { subject: subject(1), place, class, spec, draw };
+    let remove = RemovalRequest { subject: subject(1), place, class, spec, image_seed };
     let [measure, remove] = [(60, Compute::Stability(measure)), (61, Compute::Removal(remove))]
         .map(|(job, request)| Request::Compute(JobId(job), request));
     for request in [measure, remove, evaluate] {
@@ -741,13 +741,13 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     let (mut state, part) = with_dataset();
     assert_eq!(part.samples, [2, 3, 4, 5, 6, 7, 8]);
     let draws = |state: &State| -> Vec<u64> {
-        state.library.images.keys().map(|id| state.library.draw(*id)).collect()
+        state.library.images.keys().map(|id| state.library.image_seed(*id)).collect()
     };
     // Three images of no dataset, by their position; then those of the dataset, by index.
     assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     // The first opened image, index 2 of the dataset, is current; five steps on is index 7.
     let look = look_asked(state.dispatch(Command::Step(5)));
-    assert!(look.expect("a look").asked.iter().all(|asked| asked.draw == 7));
+    assert!(look.expect("a look").asked.iter().all(|asked| asked.image_seed == 7));
     // Another of none is their fourth, as it will be in another session, where datasets open after it.
     state::does(&mut state, Command::OpenImages(vec!["later.png".into()]));
     assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 3]);
@@ -1484,7 +1484,8 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
     let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap", "vmamba"]);
     let mut ask = |probe: u64, job: u64| {
         let (image, place) = (ImageId(1), fixture("images/one.png").into());
-        let ask = stability::StabilityRequest { subject: subject(probe), image, place, seed: 0, draw: 0 };
+        let ask =
+            stability::StabilityRequest { subject: subject(probe), image, place, seed: 0, image_seed: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer =
             events.into_iter().find_map(pick!(Event::StabilityMeasured { answer, .. } => answer.result));
@@ -1586,7 +1587,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             place: folder.path().join(&part.asked.images[image]).into(),
             class: ClassChoice::Named(part.asked.classes[part.asked.class[image] as usize].clone()),
             spec,
-            draw: part.samples[image] as u64,
+            image_seed: part.samples[image] as u64,
         };
         let events =
             desk.job(Request::Compute(JobId(60 + answer.subject.probe.0), Compute::Removal(request)));

@@ -126,7 +126,7 @@ fn every_request_survives_a_pipe() {
         backbone: BackboneId(1),
         probe: ProbeId(2),
         change: Intervention::None,
-        draw: 9,
+        image_seed: 9,
     };
     let class = ClassChoice::Named("dog".into());
     let settings = ExplainSettings { rho: Some(0.1 + 0.2), ..ExplainSettings::default() };
@@ -140,16 +140,22 @@ fn every_request_survives_a_pipe() {
         device: "auto".into(),
         options: BackboneOptions { layer: Some(2), ..BackboneOptions::default() },
     };
-    let (image, seed, draw) = (ImageId(5), 1, 2);
+    let (image, seed, image_seed) = (ImageId(5), 1, 2);
     let apart = TrainCommand { words: vec!["--resume".into()], out: "run".into(), again: true };
     let apart = Fetch::Detached(apart);
     let tasks = || TrainCommand { words: vec!["--submit=slurm".into()], out: "run".into(), again: true };
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
-    let stability = StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, draw };
+    let stability =
+        StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, image_seed };
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
-    let removal =
-        RemovalRequest { subject: subject.clone(), place: place.clone(), class: class.clone(), spec, draw };
+    let removal = RemovalRequest {
+        subject: subject.clone(),
+        place: place.clone(),
+        class: class.clone(),
+        spec,
+        image_seed,
+    };
     let vectors = TokenVectors::new([0.5, f32::NAN].map(f16::from_f32).into());
     let compare = SimilarityRequest { vectors, grid: Grid::new(1, 2), similarity: Similarity::Spearman };
     let explain = Explain { asked: vec![item], class, settings, regions: RegionSource::default() };

@@ -23,7 +23,7 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
         let subject =
             EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None };
         let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
-        let request = RemovalRequest { subject, place: path.clone().into(), class, spec, draw: 0 };
+        let request = RemovalRequest { subject, place: path.clone().into(), class, spec, image_seed: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
         let reports = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
         let answer = events.into_iter().find_map(pick!(Event::RemovalMeasured { answer, .. } => answer));
@@ -65,12 +65,12 @@ impl Reporter for Reopening {
     }
 }
 
-/// The curves of an image by a probe that reads it with this change, drawn for it as image `draw`. The backbone is opened with
+/// The curves of an image by a probe that reads it with this change, drawn for it by `image_seed`. The backbone is opened with
 /// the first options, and with the second ones during the measurement.
 fn curves(
     (folder, options): (PathBuf, [BackboneOptions; 2]),
     probe: &Path,
-    (change, draw): (Intervention, u64),
+    (change, image_seed): (Intervention, u64),
 ) -> RemovalAnswer {
     let mut engine = Engine::new(WorkerEnv::default());
     let [spec, again] = options.map(|options| BackboneSpec {
@@ -84,7 +84,7 @@ fn curves(
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change };
     let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
     let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
-    let request = RemovalRequest { subject, place, class, spec, draw };
+    let request = RemovalRequest { subject, place, class, spec, image_seed };
     let mut reporter = Reopening(Some(again), Cancel::default());
     JobError::answer(removal::run(&mut engine, &request, &mut reporter)).ok().expect("not cancelled")
 }
@@ -105,9 +105,10 @@ fn curves_of_a_backbone_that_is_opened_with_other_options_meanwhile_are_not_mixe
 #[test]
 fn curves_are_of_the_order_drawn_for_their_image_and_say_how_its_tokens_differ() {
     let options = BackboneOptions { layer: Some(0), ..BackboneOptions::default() };
-    let [first, second] = [0, 1].map(|draw| {
+    let [first, second] = [0, 1].map(|image_seed| {
         let probe = fixture("probes/sinkhorn.safetensors");
-        let found = curves((fixture("backbone"), [options; 2]), &probe, (Intervention::Random(7), draw));
+        let found =
+            curves((fixture("backbone"), [options; 2]), &probe, (Intervention::Random(7), image_seed));
         found.expect("curves")
     });
     assert_eq!(first.reading.changes().as_deref(), Some("random order, seed 7, tokens after layer 0"));

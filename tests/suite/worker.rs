@@ -116,7 +116,7 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
         backbone: BackboneId(1),
         probe: ProbeId(probe),
         change: Intervention::None,
-        draw: 0,
+        image_seed: 0,
     };
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     Request::Compute(

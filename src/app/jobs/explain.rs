@@ -54,7 +54,8 @@ pub struct ExplainItem {
     /// What is changed in how the probe reads.
     pub change: Intervention,
     /// Seed of its random orders: the image's index in its dataset, or in the library if it has none.
-    pub draw: u64,
+    #[serde(rename = "draw")] // its first name, which other versions send
+    pub image_seed: u64,
 }
 
 /// The class that evidence is computed for.
@@ -272,7 +273,7 @@ fn explain(
         probe: loaded.path.display().to_string(),
         class,
         rho: spec.settings.rho,
-        image_seed: asked.draw,
+        image_seed: asked.image_seed,
         nulls: Some(nulls),
         tokens_changed,
         top: TOP,
@@ -282,6 +283,6 @@ fn explain(
         explain::explain(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
             .map_err(UserError::from_error)?;
     let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
-    attribute(&mut trace, &loaded.probe, tokens, asked.draw, methods, rollout);
+    attribute(&mut trace, &loaded.probe, tokens, asked.image_seed, methods, rollout);
     Ok((trace, by_hand))
 }

@@ -29,8 +29,9 @@ pub struct RemovalRequest {
     pub class: ClassChoice,
     /// Modes and settings.
     pub spec: RemovalSpec,
-    /// Seed of random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
-    pub draw: u64,
+    /// Seed of random orders, as in [`ExplainItem::image_seed`](super::ExplainItem::image_seed).
+    #[serde(rename = "draw")] // its first name, which other versions send
+    pub image_seed: u64,
 }
 
 /// The curves, or why there are none.
@@ -42,7 +43,7 @@ pub fn run(
     request: &RemovalRequest,
     reporter: &mut dyn Reporter,
 ) -> Result<Removal, JobError> {
-    let RemovalRequest { subject, place, class, spec, draw } = request;
+    let RemovalRequest { subject, place, class, spec, image_seed } = request;
     let EvalProbe { probe, backbone, change } = subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
@@ -59,7 +60,7 @@ pub fn run(
         tokens: &tokens,
         pixels: &pixels,
         seen: &reader.seen(&pixels),
-        seed: *draw,
+        seed: *image_seed,
         why_no_subset: reader.backbone.why_no_subset(),
     };
     let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };

@@ -32,8 +32,9 @@ pub struct StabilityRequest {
     pub place: ImageSource,
     /// Seed of crops and noise.
     pub seed: u64,
-    /// Seed of random orders, as in [`ExplainItem::draw`](super::ExplainItem::draw).
-    pub draw: u64,
+    /// Seed of random orders, as in [`ExplainItem::image_seed`](super::ExplainItem::image_seed).
+    #[serde(rename = "draw")] // its first name, which other versions send
+    pub image_seed: u64,
 }
 
 /// The answer to a [`StabilityRequest`].
@@ -89,7 +90,7 @@ fn measure(
     let tokens_changed = engine.backbone(backbone)?.reader.changes(&loaded.probe);
     let reading = Reading { change, tokens: tokens_changed, ..Reading::default() };
     let measurement =
-        Measurement { image, name, probe: &loaded.probe, reading, image_seed: spec.draw, peers };
+        Measurement { image, name, probe: &loaded.probe, reading, image_seed: spec.image_seed, peers };
     Ok(measurement.take(&tokens, &kinds)?)
 }
 

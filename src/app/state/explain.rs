@@ -30,7 +30,7 @@ pub(super) struct Key {
     reader: Option<Reader>,
     probe: ProbeId,
     image: ImageId,
-    draw: u64,
+    image_seed: u64,
     change: Intervention,
     class: ClassChoice,
     settings: ExplainSettings,
@@ -47,8 +47,8 @@ impl Key {
         masks: Option<PathBuf>,
     ) -> Self {
         let (probe, change) = (column.probe, column.change.clone());
-        let (reader, draw) = (library.reader(probe), library.draw(image));
-        Self { reader, probe, image, draw, change, class, settings, masks }
+        let (reader, image_seed) = (library.reader(probe), library.image_seed(image));
+        Self { reader, probe, image, image_seed, change, class, settings, masks }
     }
 
     /// Whether its probe and backbone are those that are open now.
@@ -204,10 +204,17 @@ impl State {
             }
             any_new |= !known;
             column.shown = ColumnState::Waiting(column.shown.trace().cloned());
-            let draw = key.draw;
+            let image_seed = key.image_seed;
             column.key = Some(key);
             let (probe, change) = (column.probe, column.change.clone());
-            items.push(ExplainItem { column: id, image: file.place.clone(), backbone, probe, change, draw });
+            items.push(ExplainItem {
+                column: id,
+                image: file.place.clone(),
+                backbone,
+                probe,
+                change,
+                image_seed,
+            });
         }
         if items.is_empty() || (!any_new && self.explaining.is_some()) {
             return Vec::new();

@@ -303,7 +303,7 @@ impl Library {
 
     /// The seed of an image's random orders: its index in the whole dataset, or among the library's images of none, which return in this
     /// order with a session while datasets open anew.
-    pub fn draw(&self, image: ImageId) -> u64 {
+    pub fn image_seed(&self, image: ImageId) -> u64 {
         let label = self.images.get(&image).and_then(|image| image.label);
         let index = label.and_then(|label| self.split(label.dataset)?.samples.get(label.at).copied());
         index.or_else(|| self.images.loose_index(image)).unwrap_or(0) as u64

@@ -35,8 +35,8 @@ impl State {
         let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", place.short()));
         let older = self.removals.begin(job, key);
         let spec = RemovalSpec { modes, seed: self.explain.seed, ..RemovalSpec::default() };
-        let (class, draw) = (self.class_of(self.selection.image), self.library.draw(image));
-        let request = RemovalRequest { subject, place, class, spec, draw };
+        let (class, image_seed) = (self.class_of(self.selection.image), self.library.image_seed(image));
+        let request = RemovalRequest { subject, place, class, spec, image_seed };
         self.send_instead(older, Request::Compute(job, Compute::Removal(request)))
     }
 }

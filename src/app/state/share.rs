@@ -193,9 +193,9 @@ impl State {
                 continue;
             };
             let image = column.image.clone().unwrap_or_else(|| finding.image.clone());
-            let draw = self.library.images.at(&image).map_or(0, |id| self.library.draw(id));
+            let image_seed = self.library.images.at(&image).map_or(0, |id| self.library.image_seed(id));
             let (column, change) = (ColumnId(at), column.change.clone());
-            asked.push(ExplainItem { column, image, backbone, probe, change, draw });
+            asked.push(ExplainItem { column, image, backbone, probe, change, image_seed });
         }
         if !missing.is_empty() {
             let (name, missing) = (finding.name(), missing.join(", "));

@@ -167,8 +167,11 @@ impl State {
     /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
     fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, (MapKey, Key))> {
         let (EvalProbe { probe, backbone, change }, place) = self.reading_of(id, image)?;
-        let (key, draw) = (self.sheet_key(id, image)?, self.library.draw(image));
-        Some((ExplainItem { column: id, image: place, backbone, probe, change, draw }, ((id, image), key)))
+        let (key, image_seed) = (self.sheet_key(id, image)?, self.library.image_seed(image));
+        Some((
+            ExplainItem { column: id, image: place, backbone, probe, change, image_seed },
+            ((id, image), key),
+        ))
     }
 
     /// Stores results, which come in the order of the request.

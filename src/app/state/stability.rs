@@ -37,8 +37,8 @@ impl State {
         let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
         self.stabilities.forget_failures();
         let older = self.stabilities.begin(job, key);
-        let (seed, draw) = (self.explain.seed, self.library.draw(image));
-        let request = StabilityRequest { subject, image, place, seed, draw };
+        let (seed, image_seed) = (self.explain.seed, self.library.image_seed(image));
+        let request = StabilityRequest { subject, image, place, seed, image_seed };
         self.send_instead(older, Request::Compute(job, Compute::Stability(request)))
     }
 }

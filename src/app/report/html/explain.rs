@@ -167,7 +167,7 @@ impl ExplainSpec<'_> {
             backbone: BackboneId(backbone(probe) as u64),
             probe: ProbeId(probe as u64),
             change: Intervention::default(),
-            draw: truth.indices[image] as u64,
+            image_seed: truth.indices[image] as u64,
         };
         let warns = class == ClassChoice::Predicted;
         let spec = Explain {
