@@ -160,16 +160,16 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
         (evaluations.len(), evaluations[0].probe.as_str(), evaluations[1].probe.as_str()),
         (2, "sinkhorn", "gap")
     );
-    let broken = part.asked.images.iter().position(|name| name.ends_with("church/00.png")).unwrap();
+    let broken = part.set.images.iter().position(|name| name.ends_with("church/00.png")).unwrap();
     let (mut asked, mut tested) = (100, 0);
     for (evaluation, probe) in evaluations.iter().zip([1, 2]) {
         assert!(!evaluation.readable(broken) && evaluation.predicted[broken] == OTHER);
         assert_eq!(evaluation.right(broken), None);
-        for (at, name) in part.asked.images.iter().enumerate().filter(|(at, _)| *at != broken) {
+        for (at, name) in part.set.images.iter().enumerate().filter(|(at, _)| *at != broken) {
             asked += 1;
             let trace = seen(&desk.job(look(asked, &folder.path().join(name), probe))).expect("a trace");
             let best = &trace.top[0];
-            let known = part.asked.classes.iter().position(|class| *class == best.name);
+            let known = part.set.classes.iter().position(|class| *class == best.name);
             assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
             similarity::assert_kept(evaluation, at, &trace);
             tested += usize::from(assert_tested(evaluation, at, &trace));
@@ -187,7 +187,7 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
         // The probes know no lynx.
         let own = evaluation.values(OWN).unwrap();
         assert!(
-            (0..evaluation.len()).all(|at| own[at].is_nan() == (part.asked.class[at] == 2 || at == broken))
+            (0..evaluation.len()).all(|at| own[at].is_nan() == (part.set.class[at] == 2 || at == broken))
         );
     }
     assert!(tested > 0 && evaluations[1].values("order_z").is_none(), "{tested} images are tested");
@@ -262,7 +262,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
     let maps = evaluation.positions.as_ref().expect("an order");
     for class in 0..CLASSES.len() {
-        let own = (0..evaluation.len()).filter(|at| part.asked.class[*at] as usize == class);
+        let own = (0..evaluation.len()).filter(|at| part.set.class[*at] as usize == class);
         let own: Vec<usize> = own.filter(|at| evaluation.readable(*at)).collect();
         let mean = |token: usize| {
             let sum: f32 = own.iter().map(|at| positions(part.samples[*at] as u64)[token]).sum();
@@ -319,7 +319,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
     let classes = CLASSES.map(str::to_owned).to_vec();
     let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
     let request = Request::Compute(job, Compute::Evaluate(EvalRequest { part: part.clone(), ..request }));
-    assert_eq!(part.asked.images[3], "data/test-00000-of-00001.parquet, row 4");
+    assert_eq!(part.set.images[3], "data/test-00000-of-00001.parquet, row 4");
     let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
     let places: Vec<ImageSource> =
         part.samples.iter().map(|at| part.dataset.samples[*at].source.clone()).collect();
@@ -387,7 +387,7 @@ pub fn evaluation(part: &EvalSplit, probe: &str) -> Arc<Evaluation> {
         counts: vec![3, 3, 2],
     };
     Arc::new(Evaluation {
-        asked: part.asked.clone(),
+        set: part.set.clone(),
         probe: probe.into(),
         head: probe.into(),
         backbone: "tiny".into(),
@@ -1025,7 +1025,7 @@ fn all_probes_that_were_asked_stand_in_one_table_and_the_image_says_what_it_is()
     };
     window.harness.state_mut().dispatch(Command::SelectImage(image));
     window.answer();
-    let class = &part.asked.classes[part.asked.class[0] as usize];
+    let class = &part.set.classes[part.set.class[0] as usize];
     assert!(window.has(class), "the line above the panes says {class}");
     window.show("predictions");
     assert!(window.has(&format!("True class {class}: unknown to the probe")));
@@ -1327,12 +1327,12 @@ fn a_workspace_leaves_images_to_their_dataset() {
 
 #[test]
 fn the_confusion_of_very_many_classes_is_drawn_in_blocks() {
-    let mut asked = (*part().asked).clone();
+    let mut asked = (*part().set).clone();
     let names = (0..21_841).map(|class| format!("c{class}"));
     asked.classes = names.collect();
     asked.class = vec![0, 1, 21, 22, 23, 5000, 21_840, 7, 8];
     let mut evaluation = (*evaluation(&part(), "gap")).clone();
-    evaluation.asked = Arc::new(asked);
+    evaluation.set = Arc::new(asked);
     evaluation.predicted = vec![0, 21, 21, 0, 23, OTHER, 21_840, OTHER, 8];
     let confusion = evaluation.confusion();
     assert_eq!((confusion.count(1, 21), confusion.count(5000, 21_841)), (1, 1));
@@ -1452,10 +1452,10 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
     }
     // Evaluations of two datasets with the same number of images cannot be combined.
     let mut other = (*evaluation(&part, "gap")).clone();
-    let mut asked = (*part.asked).clone();
+    let mut asked = (*part.set).clone();
     asked.dataset = "flowers".to_owned();
     asked.images[0] = "another.png".to_owned();
-    other.asked = Arc::new(asked);
+    other.set = Arc::new(asked);
     let mut command = program();
     command.args(["figures", "--figure", "scatter", "--out"]).arg(folder.path().join("two.svg"));
     for (name, evaluation) in [("whole.json", &*evaluation(&part, "sinkhorn")), ("other.json", &other)] {
@@ -1584,8 +1584,8 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
         let image = (0..part.samples.len()).find(known).expect("one");
         let request = RemovalRequest {
             subject: answer.subject.clone(),
-            place: folder.path().join(&part.asked.images[image]).into(),
-            class: ClassChoice::Named(part.asked.classes[part.asked.class[image] as usize].clone()),
+            place: folder.path().join(&part.set.images[image]).into(),
+            class: ClassChoice::Named(part.set.classes[part.set.class[image] as usize].clone()),
             spec,
             image_seed: part.samples[image] as u64,
         };

@@ -448,7 +448,7 @@ fn an_evaluation_that_waits_is_not_on_a_dataset_that_is_opened_after_it_was_aske
                     Some(Event::DatasetOpened { job, entry: *entry, part: part(path, 4) })
                 }
                 Request::Compute(_, Compute::Evaluate(asked)) => {
-                    evaluated.push(asked.part.asked.dataset.clone());
+                    evaluated.push(asked.part.set.dataset.clone());
                     None
                 }
                 other => opened(other, named),

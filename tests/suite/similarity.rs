@@ -536,7 +536,7 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("gap.survey.json");
     let mut evaluation = std::sync::Arc::unwrap_or_clone(small::evaluation());
-    let tokens = evaluation.asked.images.len() * evaluation.grid.len();
+    let tokens = evaluation.set.images.len() * evaluation.grid.len();
     let (ones, none) = (half(vec![1.0; tokens]), KeptVectors::None("by channel".into()));
     let one_image = (0..tokens).map(|at| if at < evaluation.grid.len() { 1.0 } else { f64::NAN });
     let one_image = KeptVectors::Float16(half(one_image));
@@ -560,7 +560,7 @@ fn equal_images_are_called_so_and_missing_vectors_name_those_that_differ() {
     let text = done(&mut similar("weight"));
     assert!(text.contains("Images like") && !text.contains("alike"), "one is no set: {text}");
     // An image by its path, if more than the name of its file says that it is this one.
-    std::sync::Arc::make_mut(&mut evaluation.asked).images[1] = "auk/1.png".to_owned();
+    std::sync::Arc::make_mut(&mut evaluation.set).images[1] = "auk/1.png".to_owned();
     std::fs::write(&file, evaluation.to_json().expect("JSON")).expect("written");
     let at =
         |path: &str| run::run(run::program().args(["similar", "--image", path, "--evaluation"]).arg(&file));

@@ -79,7 +79,7 @@ impl Similar {
         let evaluation = source::evaluation(&self.evaluation)?;
         let file = self.evaluation.display().to_string();
         let space = self.comparison.space(&evaluation, &self.evaluation)?;
-        let found = self.image.iter().map(|name| image_named(&evaluation.asked.images, name, &file));
+        let found = self.image.iter().map(|name| image_named(&evaluation.set.images, name, &file));
         for image in found.collect::<Result<Vec<_>, _>>().map_err(Usage)? {
             if self.json {
                 stdout::line(self.to_json(&evaluation, &space, image))?;
@@ -95,14 +95,14 @@ impl Similar {
         let SimilarityFlags { vectors: kind, similarity } = self.comparison;
         let neighbour = |(at, similarity): (usize, f32)| {
             let (class, prediction) = classes(evaluation, at);
-            let image = &evaluation.asked.images[at];
+            let image = &evaluation.set.images[at];
             json!({"image": image, "class": class, "prediction": prediction, "similarity": similarity})
         };
         let nearest: Vec<serde_json::Value> =
             space.nearest(image, self.count, self.flipped).into_iter().map(neighbour).collect();
         let (class, prediction) = classes(evaluation, image);
         json!({
-            "image": evaluation.asked.images[image],
+            "image": evaluation.set.images[image],
             "class": class,
             "prediction": prediction,
             "vectors": kind.id(),
@@ -120,12 +120,12 @@ impl Similar {
         columns.push(Column::numbers(similarity.name()));
         let row = |(at, value): (usize, f32)| {
             let (class, predicted) = classes(evaluation, at);
-            let mut cells = [evaluation.asked.images[at].as_str(), class, predicted].map(Cell::text).to_vec();
+            let mut cells = [evaluation.set.images[at].as_str(), class, predicted].map(Cell::text).to_vec();
             cells.push(Cell::number(f64::from(value), 4));
             Row { ruled: false, cells }
         };
         let rows = space.nearest(image, self.count, self.flipped).into_iter().map(row).collect();
-        let (name, (class, _)) = (&evaluation.asked.images[image], classes(evaluation, image));
+        let (name, (class, _)) = (&evaluation.set.images[image], classes(evaluation, image));
         let title =
             format!("Images like {name} ({class}) by {}, {}", kind.name().to_lowercase(), evaluation.probe);
         let unknown = (!space.knows(image)).then(|| "The image has no such numbers to compare".to_owned());
@@ -141,6 +141,6 @@ impl Similar {
 
 /// The names of an image's class and of the predicted class.
 fn classes(evaluation: &Evaluation, image: usize) -> (&str, &str) {
-    let asked = &evaluation.asked;
-    (&asked.classes[asked.class[image] as usize], evaluation.predicted_name(image))
+    let set = &evaluation.set;
+    (&set.classes[set.class[image] as usize], evaluation.predicted_name(image))
 }

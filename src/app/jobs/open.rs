@@ -70,7 +70,7 @@ pub fn run(
             reporter.cancel().check()?; // a table's lists are read without a look at it
             // Of what matters to a training alone, its plan speaks.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
-                reporter.warn(format!("{}: {note}", part.asked.dataset));
+                reporter.warn(format!("{}: {note}", part.set.dataset));
             }
             tell(Event::DatasetOpened { job, entry: *entry, part });
         }

@@ -135,8 +135,8 @@ mod tests {
         let of = |samples: Vec<usize>, class: Vec<u32>| {
             let (dataset, split) = (dataset.clone(), Split::Test);
             let images = vec!["a.png".to_owned(); class.len()];
-            let asked = Arc::new(EvalSet { images, class, classes: classes.clone(), ..EvalSet::default() });
-            let part = Arc::new(EvalSplit { dataset, split, samples, asked });
+            let set = Arc::new(EvalSet { images, class, classes: classes.clone(), ..EvalSet::default() });
+            let part = Arc::new(EvalSplit { dataset, split, samples, set });
             checked(Event::DatasetOpened { job: JobId(1), entry: DatasetId(1), part })
         };
         assert!(matches!(of(vec![0], vec![0]), Event::DatasetOpened { .. }));

@@ -198,7 +198,7 @@ impl State {
         let mut images = Vec::with_capacity(part.samples.len());
         for (at, sample) in part.samples.iter().enumerate() {
             let image = self.dataset_image(part.dataset.samples[*sample].source.clone(), id);
-            self.library.images.label(image, Label { dataset: id, at, class: part.asked.class[at] });
+            self.library.images.label(image, Label { dataset: id, at, class: part.set.class[at] });
             images.push(image);
         }
         let first = images.first().copied();

@@ -304,7 +304,7 @@ impl State {
             return Vec::new();
         }
         let probes = counted(shown.len(), "probe", "probes");
-        let title = format!("{verb} {probes} on {}", part.asked.dataset);
+        let title = format!("{verb} {probes} on {}", part.set.dataset);
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |(subject, is_lookup): (&EvalProbe, bool)| {

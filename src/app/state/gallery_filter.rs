@@ -188,7 +188,7 @@ impl State {
         let noted = self.findings.iter().filter(|(_, finding)| has_text(&finding.note));
         let noted: HashSet<&ImageSource> = noted.map(|(_, finding)| &finding.image).collect();
         let classes = self.library.datasets.iter().filter_map(|(id, dataset)| {
-            let classes = &dataset.status.ready()?.asked.classes;
+            let classes = &dataset.status.ready()?.set.classes;
             Some((*id, classes.iter().map(|class| has_text(class)).collect()))
         });
         let classes: HashMap<DatasetId, Vec<bool>> = classes.collect();

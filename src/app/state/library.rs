@@ -212,7 +212,7 @@ impl Dataset {
     /// Its name in the library.
     pub fn name(&self) -> String {
         match &self.status {
-            Status::Ready(part) => part.asked.dataset.clone(),
+            Status::Ready(part) => part.set.dataset.clone(),
             _ => file_name(&self.path),
         }
     }
@@ -383,7 +383,7 @@ impl Library {
             }
         }
         let datasets = self.datasets.values().filter_map(|dataset| dataset.status.ready());
-        for word in datasets.flat_map(|dataset| &dataset.asked.classes) {
+        for word in datasets.flat_map(|dataset| &dataset.set.classes) {
             if let Some(known) = names.get_mut(synsets::id(word)).filter(|known| known.len() < word.len()) {
                 known.clone_from(word);
             }

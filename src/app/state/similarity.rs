@@ -65,7 +65,7 @@ impl State {
                 return Vec::new();
             }
         };
-        let job = self.begin(JobKind::Similarity, format!("Comparing images of {}", key.0.asked.dataset));
+        let job = self.begin(JobKind::Similarity, format!("Comparing images of {}", key.0.set.dataset));
         let request = SimilarityRequest { vectors, grid: key.0.grid, similarity: key.2 };
         let older = self.similarities.begin(job, key);
         self.send_instead(older, Request::Compute(job, Compute::Similarity(request)))

@@ -11,7 +11,7 @@ impl Library {
     /// The classes of an image's dataset, and the index of its true class.
     fn true_label(&self, image: &Image) -> Option<(&[String], usize)> {
         let label = image.label?;
-        Some((&self.split(label.dataset)?.asked.classes, label.class as usize))
+        Some((&self.split(label.dataset)?.set.classes, label.class as usize))
     }
 
     /// The name of an image's true class.

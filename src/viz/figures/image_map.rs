@@ -43,14 +43,14 @@ pub struct ImageMapPlot {
 impl Plot for ImageMapPlot {
     fn caption(&self) -> Caption {
         let (vectors, similarity) = (self.vectors.id(), self.similarity.id());
-        let Evaluation { asked, change, .. } = &*self.evaluation;
+        let Evaluation { set, change, .. } = &*self.evaluation;
         let color = match self.color {
             color if color == ColorBy::default() => String::new(),
             color => format!(" --color {}", color.id()),
         };
         Caption {
             title: INFO.title.to_owned(),
-            file: joined(&[&asked.dataset, &self.name, &slug(change), INFO.id, vectors, similarity]),
+            file: joined(&[&set.dataset, &self.name, &slug(change), INFO.id, vectors, similarity]),
             about: dataset::subject(&self.evaluation, &self.name),
             command: format!("--figure {} --vectors {vectors} --similarity {similarity}{color}", INFO.id),
         }
@@ -103,22 +103,22 @@ impl ImageMapPlot {
             );
         }
         // The most frequent classes have a colour each, all others share one.
-        let asked = &evaluation.asked;
-        let mut counts = vec![0; asked.classes.len()];
-        asked.class.iter().for_each(|class| counts[*class as usize] += 1);
+        let set = &evaluation.set;
+        let mut counts = vec![0; set.classes.len()];
+        set.class.iter().for_each(|class| counts[*class as usize] += 1);
         let mut classes: Vec<usize> = (0..counts.len()).filter(|class| counts[*class] > 0).collect();
         let own = if classes.len() <= theme.series.len() { classes.len() } else { theme.series.len() - 1 };
         classes.sort_by_key(|class| std::cmp::Reverse(counts[*class]));
         let others = classes.split_off(own).len();
         classes.sort_unstable();
-        let entry = |(at, class): (usize, &usize)| (theme.series(at), asked.classes[*class].clone());
+        let entry = |(at, class): (usize, &usize)| (theme.series(at), set.classes[*class].clone());
         let mut key: Vec<(Color, String)> = classes.iter().enumerate().map(entry).collect();
         if others > 0 {
             key.push((theme.series(own), format!("{others} other classes")));
         }
         let mut place = vec![own; counts.len()];
         classes.iter().enumerate().for_each(|(at, class)| place[*class] = at);
-        (images.map(|image| place[asked.class[image] as usize]).collect(), key)
+        (images.map(|image| place[set.class[image] as usize]).collect(), key)
     }
 
     fn draw_map(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -159,9 +159,9 @@ impl ImageMapPlot {
 
     /// The text of an image under the pointer: its name, class and prediction; empty for an unknown image.
     pub fn item(&self, image: usize) -> String {
-        let Evaluation { asked, .. } = &*self.evaluation;
-        let Some(name) = asked.images.get(image) else { return String::new() };
-        let class = &asked.classes[asked.class[image] as usize];
+        let Evaluation { set, .. } = &*self.evaluation;
+        let Some(name) = set.images.get(image) else { return String::new() };
+        let class = &set.classes[set.class[image] as usize];
         match self.evaluation.predicted_name(image) {
             "" => format!("{name}: {class}, not read"),
             predicted => format!("{name}: {class}, predicted as {predicted}"),

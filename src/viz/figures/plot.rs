@@ -205,7 +205,7 @@ impl Plot for EvaluationPlot {
         Caption {
             title: self.overview.info().title.to_owned(),
             file: joined(&[
-                &self.evaluation.asked.dataset,
+                &self.evaluation.set.dataset,
                 own,
                 &slug(&self.evaluation.change),
                 if self.is_of_two() { other } else { "" },

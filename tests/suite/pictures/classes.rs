@@ -92,11 +92,11 @@ pub fn class_diagnostics() {
 fn of_many_classes_both_ends_are_drawn() {
     // One image per class: class 7 has a coverage of 0.07.
     let mut evaluation = Evaluation::clone(&small::evaluation());
-    let mut asked = EvalSet::clone(&evaluation.asked);
+    let mut asked = EvalSet::clone(&evaluation.set);
     asked.classes = (0..45).map(|class| format!("class {class}")).collect();
     asked.images = (0..45).map(|image| format!("{image}.png")).collect();
     asked.class = (0..45).collect();
-    evaluation.asked = Arc::new(asked);
+    evaluation.set = Arc::new(asked);
     evaluation.predicted = (0..45).collect();
     evaluation.measures = IndexMap::from([
         (CONFIDENCE, vec![0.5; 45]),
@@ -128,11 +128,11 @@ fn of_many_classes_both_ends_are_drawn() {
 #[test]
 fn a_mean_beyond_the_95th_percentile_lies_on_the_axis() {
     let mut evaluation = Evaluation::clone(&small::evaluation());
-    let mut asked = EvalSet::clone(&evaluation.asked);
+    let mut asked = EvalSet::clone(&evaluation.set);
     asked.classes = vec!["auk".to_owned()];
     asked.images = (0..40).map(|image| format!("{image}.png")).collect();
     asked.class = vec![0; 40];
-    evaluation.asked = Arc::new(asked);
+    evaluation.set = Arc::new(asked);
     evaluation.predicted = vec![0; 40];
     let outlier = |image: u8| if image == 39 { 1.0 } else { f32::from(image) / 1000.0 };
     evaluation.measures =

@@ -43,7 +43,7 @@ fn evaluation(classes: usize) -> Arc<Evaluation> {
     let values =
         (0..classes).flat_map(|c| [0.5, 0.5, 0.5, 0.5 + if c == 3 { 0.4 } else { 0.001 * c as f32 }]);
     Arc::new(Evaluation {
-        asked: Arc::new(EvalSet {
+        set: Arc::new(EvalSet {
             dataset: "birds".into(),
             split: "test".into(),
             classes: (0..classes).map(name).collect(),

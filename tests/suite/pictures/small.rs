@@ -328,7 +328,7 @@ pub fn evaluation() -> Arc<Evaluation> {
     let sure = vec![0.91, 0.55, 0.47, 0.38, 0.83, 0.72, 0.61, 0.95, 0.44, f32::NAN];
     let maps = |values: [[f32; 6]; 3]| ClassMaps { values: values.concat(), counts: COUNTS.into() };
     Arc::new(Evaluation {
-        asked: Arc::new(asked),
+        set: Arc::new(asked),
         probe: "sinkhorn".into(),
         head: "sinkhorn".into(),
         backbone: "tiny".into(),

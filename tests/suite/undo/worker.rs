@@ -181,7 +181,7 @@ fn part(path: &Path, split: Option<Split>) -> evaluate::EvalSplit {
 
 fn evaluated(job: JobId, ask: &evaluate::EvalRequest) -> Vec<Event> {
     let evaluation = Arc::new(Evaluation {
-        asked: ask.part.asked.clone(),
+        set: ask.part.set.clone(),
         probe: "p".into(),
         head: "gap".into(),
         backbone: "one".into(),

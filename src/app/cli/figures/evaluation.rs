@@ -230,12 +230,12 @@ impl Figures {
             _ => refuse!("{ONLY_SCATTER_TAKES_TWO}"),
         };
         if let [one, two] = &flags.evaluation[..]
-            && evaluation.asked.images != other.asked.images
+            && evaluation.set.images != other.set.images
         {
-            let describe = |path: &Path, Evaluation { asked, .. }: &Evaluation| {
-                let images = asked.images.len();
+            let describe = |path: &Path, Evaluation { set, .. }: &Evaluation| {
+                let images = set.images.len();
                 let noun = noun(images, "image", "images");
-                format!("{} has {images} {} {noun} of {}", path.display(), asked.split, asked.dataset)
+                format!("{} has {images} {} {noun} of {}", path.display(), set.split, set.dataset)
             };
             let [one, two] = [describe(one, &evaluation), describe(two, &other)];
             refuse!("--evaluation: {one}, {two}; a scatter needs two of the same images");

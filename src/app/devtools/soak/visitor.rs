@@ -144,7 +144,7 @@ impl Visitor {
             0..35 => Command::SelectImage(self.image(state)?),
             35..42 => Command::Step(self.rng.random_range(-3_i32..=3) as isize),
             42..50 => {
-                let classes = &state.dataset()?.1.asked.classes;
+                let classes = &state.dataset()?.1.set.classes;
                 let named = classes.choose(&mut self.rng).cloned().map(ClassChoice::Named);
                 Command::SetClass(named.filter(|_| self.rng.random()).unwrap_or(ClassChoice::Predicted))
             }

@@ -39,7 +39,8 @@ pub struct EvalSplit {
     /// Its samples, as indices into [`Dataset::samples`].
     pub samples: Vec<usize>,
     /// Their names and true classes.
-    pub asked: Arc<EvalSet>,
+    #[serde(rename = "asked")] // its first name, which other versions send
+    pub set: Arc<EvalSet>,
 }
 
 impl EvalSplit {
@@ -48,25 +49,25 @@ impl EvalSplit {
         let split = split.filter(|split| dataset.count(*split) > 0);
         let split = split.or_else(|| dataset.held_out()).unwrap_or(Split::Train);
         let samples = labelled(&dataset, split).images;
-        let asked = Arc::new(eval_set(&dataset, split.name(), &samples));
-        Self { split, samples, asked, dataset: Arc::new(dataset) }
+        let set = Arc::new(eval_set(&dataset, split.name(), &samples));
+        Self { split, samples, set, dataset: Arc::new(dataset) }
     }
 
     /// Fails, in words, if its lists do not fit each other.
     pub fn check(&self) -> Result<(), String> {
-        let (dataset, asked, images) = (&self.dataset, &self.asked, self.samples.len());
-        let (found, classes) = (dataset.samples.len(), asked.classes.len().min(dataset.classes.len()));
-        let fits = asked.images.len() == images
-            && asked.class.len() == images
+        let (dataset, set, images) = (&self.dataset, &self.set, self.samples.len());
+        let (found, classes) = (dataset.samples.len(), set.classes.len().min(dataset.classes.len()));
+        let fits = set.images.len() == images
+            && set.class.len() == images
             && self.samples.iter().all(|sample| *sample < found)
-            && asked.class.iter().all(|class| (*class as usize) < classes);
+            && set.class.iter().all(|class| (*class as usize) < classes);
         fits.then_some(())
             .ok_or_else(|| format!("the images of {} and their classes do not match", dataset.name))
     }
 
     /// A summary in one line: `folder, 500 test images of 10 classes`.
     pub fn summary(&self) -> String {
-        let (images, classes) = (self.samples.len(), counted(self.asked.classes.len(), "class", "classes"));
+        let (images, classes) = (self.samples.len(), counted(self.set.classes.len(), "class", "classes"));
         let noun = noun(images, "image", "images");
         format!("{}, {} {} {noun} of {classes}", self.dataset.layout, count(images), self.split.name())
     }
@@ -160,14 +161,14 @@ pub fn run(
         }
         // No tokens are extracted, which may take hours, for a probe that has no class of the dataset.
         if let Ok(loaded) = engine.probe(subject.probe)
-            && let Err(error) = dataset_classes(&loaded.probe, &spec.part.asked)
+            && let Err(error) = dataset_classes(&loaded.probe, &spec.part.set)
         {
             answer(subject, Err(UserError::from_error(error)))?;
             continue;
         }
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
         tokens.complete(engine, spec, reporter)?;
-        // Of the probe as it is now: while it is asked, another file may be opened in its place.
+        // Of the probe as it is now: while it is evaluated, another file may be opened in its place.
         let file = stored::file(engine, request, subject);
         let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
@@ -222,17 +223,17 @@ fn ask(
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
     let (SplitTokens { places, key, .. }, (tokens, regions)) = (split, split.loaded());
-    // A copy: the probe may be closed, or be opened anew from another file, while it is asked.
+    // A copy: the probe may be closed, or be opened anew from another file, while it is evaluated.
     let loaded = engine.probe(probe)?.clone();
     let (name, probe) = (loaded.name(), loaded.probe);
     let nulls = NullBands::new(spec.settings.null_draws, spec.settings.seed);
     // Of every image, its index in the whole dataset, wherever its tokens lie.
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
-    let asked = spec.part.asked.clone();
+    let set = spec.part.set.clone();
     // What the evaluator, which sees tokens alone, cannot know. Where the backbone was opened anew, nothing is evaluated.
     let changes = engine.same_reader(backbone, key)?.changes(&probe);
-    let mut evaluator = Evaluator::new(&probe, change.clone(), tokens, asked, images, &nulls)?;
+    let mut evaluator = Evaluator::new(&probe, change.clone(), tokens, set, images, &nulls)?;
     evaluator.keep_vectors();
     let removals =
         RemovalSpec { modes: spec.removals.clone(), seed: spec.settings.seed, ..RemovalSpec::default() };
@@ -268,7 +269,7 @@ mod tests {
         let samples = [Split::Train, Split::Val].map(sample).into();
         let dataset = Dataset { classes: vec!["bird".into()], samples, ..Dataset::default() };
         let evaluated = |split| EvalSplit::new(dataset.clone(), split).split;
-        let asked = [None, Some(Split::Train), Some(Split::Test)];
-        assert_eq!(asked.map(evaluated), [Split::Val, Split::Train, Split::Val]);
+        let choices = [None, Some(Split::Train), Some(Split::Test)];
+        assert_eq!(choices.map(evaluated), [Split::Val, Split::Train, Split::Val]);
     }
 }

@@ -156,7 +156,7 @@ impl SplitTokens {
             self.load(engine, spec, (cache, Some(tokens)), reporter)?;
         }
         let Some(digests) = self.digests() else { return Ok(None) };
-        let found = files.iter().find_map(|file| stored::read(file, digests, &spec.part.asked));
+        let found = files.iter().find_map(|file| stored::read(file, digests, &spec.part.set));
         Ok(found.map(Arc::new))
     }
 

@@ -92,12 +92,12 @@ fn question(path: &Path, [tokens, regions]: [&str; 2]) -> String {
 /// digests.
 pub(super) fn read(path: &Path, digests: [&str; 2], images: &Arc<EvalSet>) -> Option<Evaluation> {
     let found: Evaluation = answer_file::read(path, &question(path, digests), MAX_BYTES).ok()??;
-    if found.asked != *images {
+    if found.set != *images {
         return None;
     }
     // It fails where the file is another user's.
     let _ = set_used(path, SystemTime::now());
-    Some(Evaluation { asked: images.clone(), ..found })
+    Some(Evaluation { set: images.clone(), ..found })
 }
 
 /// Sets when a file was used last. Opened to be written, without which Windows sets no time.
@@ -177,7 +177,7 @@ mod tests {
         let [own, other] = ["own", "other"].map(|name| root.path().join(name).with_extension(EXTENSION));
         let images = Arc::new(EvalSet { dataset: "birds".into(), ..EvalSet::default() });
         let grid = crate::model::grid::Grid::new(1, 2);
-        let evaluation = Evaluation { asked: images.clone(), grid, ..Evaluation::default() };
+        let evaluation = Evaluation { set: images.clone(), grid, ..Evaluation::default() };
         write(&own, ["tokens", "regions"], &evaluation).unwrap();
         let long_ago = SystemTime::now() - Duration::from_hours(9);
         set_used(&own, long_ago).unwrap();

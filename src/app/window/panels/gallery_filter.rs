@@ -112,7 +112,7 @@ fn choices(ui: &mut Ui, cx: &PanelContext<'_>, filter: &mut GalleryFilter) {
         // The classes take what the outcomes leave; in a narrow list either has half of it.
         let fitted = font::widest(Outcome::ALL.map(Outcome::name), 13.5).ceil() + choice_frame(ui);
         let right = fitted.min((whole - 4.0) / 2.0);
-        classes(ui, &part.asked.classes, filter, if outcomes { whole - 4.0 - right } else { whole });
+        classes(ui, &part.set.classes, filter, if outcomes { whole - 4.0 - right } else { whole });
         if outcomes {
             let list = choice(ui, "outcome", right, &mut filter.outcome, Outcome::ALL, |one| one.name());
             list.accessible_name("Right or wrong");

@@ -77,7 +77,7 @@ impl Panel for Library {
             self.probes.bar(ui, cx); // below the rows, which stay under the pointer when it comes and goes
             edge(ui, cx, Section::Probes, probes);
         }
-        let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.asked.dataset.clone());
+        let name = cx.state.dataset().map_or(String::new(), |(_, part)| part.set.dataset.clone());
         if header(ui, cx, Section::Datasets, all, &name, &[(Action::OpenDataset, "Folder…")]) {
             self::datasets(ui, cx, datasets, &mut self.removals);
             edge(ui, cx, Section::Datasets, datasets);

@@ -104,7 +104,7 @@ impl OverviewPane {
                         }
                         Control::Maps => maps(ui, &mut choice.maps),
                         Control::Map => colors(ui, &mut choice.map),
-                        Control::Classes => classes(ui, evaluation.asked.classes.len(), &mut choice.classes),
+                        Control::Classes => classes(ui, evaluation.set.classes.len(), &mut choice.classes),
                     }
                 }
                 if !by_image {
@@ -228,9 +228,9 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
             let hint = format!(
                 "Not evaluated yet on the {} {} {} of {}",
                 count(part.samples.len()),
-                part.asked.split,
+                part.set.split,
                 noun(part.samples.len(), "image", "images"),
-                part.asked.dataset
+                part.set.dataset
             );
             cx.invite(ui, &hint, Action::EvaluateShown);
         }

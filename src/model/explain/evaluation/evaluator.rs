@@ -67,7 +67,7 @@ pub struct Evaluator<'a> {
     tokens: &'a TokenCache,
     /// Whether a token is of a different patch in every image: nothing is then averaged or compared patch by patch.
     is_shuffled: bool,
-    asked: Arc<EvalSet>,
+    set: Arc<EvalSet>,
     /// Index in the token cache of every image.
     cache_indices: &'a [usize],
     /// Seed of random orders of every image.
@@ -88,28 +88,28 @@ pub struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// An evaluator without results. For every image of `asked`, `cache_indices` has its index in the cache, and
+    /// An evaluator without results. For every image of `set`, `cache_indices` has its index in the cache, and
     /// `image_seeds` its index in the whole dataset, which seeds random orders whatever part is evaluated.
     pub fn new(
         probe: &'a Probe,
         change: Intervention,
         tokens: &'a TokenCache,
-        asked: Arc<EvalSet>,
+        set: Arc<EvalSet>,
         (cache_indices, image_seeds): (&'a [usize], &'a [u64]),
         nulls: &'a NullBands,
     ) -> Result<Self, AskError> {
         let probe = change.probe(probe)?;
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
-        let dataset_class = dataset_classes(&probe, &asked)?;
+        let dataset_class = dataset_classes(&probe, &set)?;
         let router = change.router(&probe);
         let band = router.map(|router| nulls.band(router, &change, tokens.grid())).unwrap_or_default();
-        let (images, classes, n) = (cache_indices.len(), asked.classes.len(), tokens.grid().len());
+        let (images, classes, n) = (cache_indices.len(), set.classes.len(), tokens.grid().len());
         Ok(Self {
             probe,
             change,
             tokens,
             is_shuffled: TokenSpec::is_shuffled(tokens.layer()),
-            asked,
+            set,
             cache_indices,
             image_seeds,
             dataset_class,
@@ -147,7 +147,7 @@ impl<'a> Evaluator<'a> {
     pub fn top(&self, image: usize) -> Vec<(String, f32)> {
         let answer = self.answers.get(image).and_then(Option::as_ref);
         let named = |&(class, probability): &(usize, f32)| {
-            let own = self.dataset_class.get(class).and_then(|own| self.asked.classes.get(*own as usize));
+            let own = self.dataset_class.get(class).and_then(|own| self.set.classes.get(*own as usize));
             let name = own.or_else(|| self.probe.meta.classes.get(class));
             (name.cloned().unwrap_or_else(|| class.to_string()), probability)
         };
@@ -171,7 +171,7 @@ impl<'a> Evaluator<'a> {
     /// images were split into parts.
     pub fn take(&mut self, answers: Vec<Option<Answer>>) {
         for mut answer in answers {
-            let class = self.asked.class[self.answers.len()] as usize;
+            let class = self.set.class[self.answers.len()] as usize;
             let maps = answer.as_mut().map(|answer| std::mem::take(&mut answer.maps)).unwrap_or_default();
             if !self.is_shuffled {
                 self.positions.add(class, maps.positions.as_deref());
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
         let reading = self.read(image, &tokens)?;
         let logits = reading.logits();
         if !logits.iter().all(|logit| logit.is_finite()) {
-            return Err(AskError::NotFinite(self.asked.images[image].clone()));
+            return Err(AskError::NotFinite(self.set.images[image].clone()));
         }
         let (top, probabilities) = top_classes(&logits);
         let best = top[0];
@@ -253,7 +253,7 @@ impl<'a> Evaluator<'a> {
 
     /// The probe's index of an image's own class, if it has it.
     pub(super) fn own_class(&self, image: usize) -> Option<usize> {
-        self.dataset_class.iter().position(|class| *class == self.asked.class[image])
+        self.dataset_class.iter().position(|class| *class == self.set.class[image])
     }
 
     /// The metrics of the readable images evaluated so far; `None` if they were not requested, or no image
@@ -361,7 +361,7 @@ impl<'a> Evaluator<'a> {
             positions: self.positions.mean(),
             weights: self.weights.mean(),
             vectors: self.vectors.map(VectorCollector::finish).unwrap_or_default(),
-            asked: self.asked,
+            set: self.set,
             provenance: None,
             means: Means::default(),
         }
@@ -380,13 +380,13 @@ fn image_vectors(
 }
 
 /// The dataset's class for every class of the probe, or [`OTHER`]; fails if it has none of them.
-pub fn dataset_classes(probe: &Probe, asked: &EvalSet) -> Result<Vec<u32>, AskError> {
+pub fn dataset_classes(probe: &Probe, set: &EvalSet) -> Result<Vec<u32>, AskError> {
     let mut dataset_class = vec![OTHER; probe.classes()];
-    for (class, number) in (0..).zip(probe.numbers(&asked.classes)?) {
+    for (class, number) in (0..).zip(probe.numbers(&set.classes)?) {
         number.into_iter().for_each(|number| dataset_class[number] = class);
     }
     if dataset_class.iter().all(|class| *class == OTHER) {
-        return Err(AskError::Classes { classes: asked.classes.len(), dataset: asked.dataset.clone() });
+        return Err(AskError::Classes { classes: set.classes.len(), dataset: set.dataset.clone() });
     }
     Ok(dataset_class)
 }

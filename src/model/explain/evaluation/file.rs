@@ -90,7 +90,7 @@ impl Evaluation {
 
     /// An error if its parts do not fit each other.
     fn check(&self) -> Result<(), FileError> {
-        let EvalSet { classes, images, class, .. } = &*self.asked;
+        let EvalSet { classes, images, class, .. } = &*self.set;
         let (images, classes) = (images.len(), classes.len());
         let inconsistent = |what: &str| Err(FileError::Torn(what.to_owned()));
         if class.len() != images || self.predicted.len() != images {
@@ -145,7 +145,7 @@ mod tests {
     use crate::model::grid::Grid;
 
     fn evaluation() -> Evaluation {
-        let asked = EvalSet {
+        let set = EvalSet {
             dataset: "birds".into(),
             split: "test".into(),
             classes: ["crane", "heron"].map(str::to_owned).into(),
@@ -153,7 +153,7 @@ mod tests {
             class: vec![0, 1],
         };
         Evaluation {
-            asked: Arc::new(asked),
+            set: Arc::new(set),
             probe: "sinkhorn".into(),
             head: "sinkhorn".into(),
             change: "no routing".into(),
@@ -183,8 +183,8 @@ mod tests {
         let read = Evaluation::from_json(&text).unwrap();
         assert_eq!(read.to_json().unwrap(), text);
         assert_eq!(
-            (&read.asked, &read.predicted, &read.nulls, &read.change),
-            (&evaluation.asked, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
+            (&read.set, &read.predicted, &read.nulls, &read.change),
+            (&evaluation.set, &evaluation.predicted, &evaluation.nulls, &evaluation.change)
         );
         assert_eq!((&read.mean_nulls, &read.vectors), (&evaluation.mean_nulls, &evaluation.vectors));
         assert_eq!(read.provenance, evaluation.provenance);

@@ -65,7 +65,7 @@ pub struct Evaluation {
     pub format: Format<1>,
     /// The images.
     #[serde(flatten)]
-    pub asked: Arc<EvalSet>,
+    pub set: Arc<EvalSet>,
     /// Name of the probe's file.
     pub probe: String,
     /// Head id.
@@ -225,7 +225,7 @@ impl Evaluation {
 
     /// Whether the predicted class of an image is right; `None` if it could not be read.
     pub fn right(&self, image: usize) -> Option<bool> {
-        self.readable(image).then(|| self.predicted[image] == self.asked.class[image])
+        self.readable(image).then(|| self.predicted[image] == self.set.class[image])
     }
 
     /// The name of the predicted class of an image; empty if it could not be read.
@@ -233,7 +233,7 @@ impl Evaluation {
         if !self.readable(image) {
             return "";
         }
-        self.asked.classes.get(self.predicted[image] as usize).map_or("another class", String::as_str)
+        self.set.classes.get(self.predicted[image] as usize).map_or("another class", String::as_str)
     }
 }
 

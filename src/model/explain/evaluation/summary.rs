@@ -53,8 +53,8 @@ impl Evaluation {
     /// Mean and quantiles of a measure over the images of every class that has any, in the order of classes.
     pub fn by_class(&self, measure: &str) -> Vec<ClassRow> {
         let Some(values) = self.values(measure) else { return Vec::new() };
-        let mut by_class: Vec<Vec<f32>> = vec![Vec::new(); self.asked.classes.len()];
-        for (&class, &value) in self.asked.class.iter().zip(values) {
+        let mut by_class: Vec<Vec<f32>> = vec![Vec::new(); self.set.classes.len()];
+        for (&class, &value) in self.set.class.iter().zip(values) {
             by_class[class as usize].push(value);
         }
         by_class.into_iter().enumerate().filter_map(|(class, values)| ClassRow::new(class, values)).collect()
@@ -62,12 +62,12 @@ impl Evaluation {
 
     /// The confusion matrix of the readable images.
     pub fn confusion(&self) -> Confusion {
-        let classes = self.asked.classes.len();
+        let classes = self.set.classes.len();
         let mut counts = BTreeMap::new();
         for image in (0..self.len()).filter(|image| self.readable(*image)) {
             let predicted =
                 if self.predicted[image] == OTHER { classes } else { self.predicted[image] as usize };
-            *counts.entry((self.asked.class[image] as usize, predicted)).or_insert(0) += 1;
+            *counts.entry((self.set.class[image] as usize, predicted)).or_insert(0) += 1;
         }
         Confusion { classes, counts }
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::model::grid::Grid;
 
     fn evaluation(own: [f32; 5]) -> Evaluation {
-        let asked = EvalSet {
+        let set = EvalSet {
             dataset: "d".into(),
             split: "test".into(),
             classes: vec!["cat".into(), "dog".into()],
@@ -110,7 +110,7 @@ mod tests {
         };
         let columns = [(CONFIDENCE, vec![0.9, 0.8, 0.7, 0.6, f32::NAN]), (OWN, own.into())];
         Evaluation {
-            asked: Arc::new(asked),
+            set: Arc::new(set),
             probe: "p".into(),
             head: "gap".into(),
             backbone: "b".into(),

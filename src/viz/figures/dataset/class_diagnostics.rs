@@ -28,7 +28,7 @@ struct Rows {
 
 fn rows(plot: &EvaluationPlot) -> Rows {
     let EvaluationPlot { evaluation, choice, .. } = plot;
-    let names = &evaluation.asked.classes;
+    let names = &evaluation.set.classes;
     let mut rows = evaluation.by_class(measure(evaluation, &choice.measure));
     rows.retain(|row| choice.classes.finds(&names[row.class]));
     rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.class.cmp(&b.class)));
@@ -105,7 +105,7 @@ impl Overview for ClassDiagnostics {
         }
         key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
         let below = legend::above(&mut scene, theme, size, &key);
-        let names: Vec<&str> = rows.iter().map(|row| evaluation.asked.classes[row.class].as_str()).collect();
+        let names: Vec<&str> = rows.iter().map(|row| evaluation.set.classes[row.class].as_str()).collect();
         let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
         let chart = RowChart::new(below, axis, &names, (0.32, 8.0));
         let frame = &chart.frame;
@@ -146,7 +146,7 @@ impl Overview for ClassDiagnostics {
         let null = evaluation.nulls.get(name).copied().unwrap_or(unknown);
         let mean_band = |row: &ClassRow| evaluation.mean_null(name, row.count).unwrap_or(unknown);
         Table::default()
-            .words("class", rows.iter().map(|row| evaluation.asked.classes[row.class].clone()))
+            .words("class", rows.iter().map(|row| evaluation.set.classes[row.class].clone()))
             .words("measure", rows.iter().map(|_| name.to_owned()))
             .numbers("images", rows.iter().map(|row| row.count as f64))
             .numbers("p05", quantile(0))
@@ -162,8 +162,8 @@ impl Overview for ClassDiagnostics {
     }
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
-        let (evaluation, asked) = (&*plot.evaluation, &plot.evaluation.asked);
-        let of = |at: &usize| asked.class[*at] as usize == item;
+        let (evaluation, set) = (&*plot.evaluation, &plot.evaluation.set);
+        let of = |at: &usize| set.class[*at] as usize == item;
         let images: Vec<usize> = (0..evaluation.len()).filter(of).collect();
         let name = measure(evaluation, &plot.choice.measure);
         let values = evaluation.values(name).unwrap_or_default();
@@ -172,6 +172,6 @@ impl Overview for ClassDiagnostics {
             let [low, .., high] = row.quantiles.map(number);
             format!("\n{}: mean {}, 5 to 95 % of images {low} to {high}", label(name), number(row.mean))
         });
-        (asked.classes.get(item).cloned().unwrap_or_default() + &numbers, images)
+        (set.classes.get(item).cloned().unwrap_or_default() + &numbers, images)
     }
 }

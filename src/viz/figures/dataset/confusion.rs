@@ -41,13 +41,13 @@ struct Cells {
 impl Cells {
     fn new(plot: &EvaluationPlot) -> Self {
         let EvaluationPlot { evaluation, choice, .. } = plot;
-        let asked = &evaluation.asked;
-        let classes = asked.classes.len();
+        let set = &evaluation.set;
+        let classes = set.classes.len();
         let errors = error_counts(evaluation);
         let most = choice.classes.most.unwrap_or(usize::MAX);
         let default_sort = if classes > most { ClassSort::Difference } else { ClassSort::Dataset };
         let picked =
-            choice.classes.pick(&asked.classes, 0..classes, |class| f64::from(errors[class]), default_sort);
+            choice.classes.pick(&set.classes, 0..classes, |class| f64::from(errors[class]), default_sort);
         let mut places = vec![None; classes];
         picked.classes.iter().enumerate().for_each(|(place, &class)| places[class] = Some(place));
         let block = picked.classes.len().div_ceil(MAX_ROWS).max(1);
@@ -55,7 +55,7 @@ impl Cells {
         let mut cells = Self { picked, places, block, rows, columns: rows };
         let is_other = |image: usize| {
             evaluation.readable(image)
-                && cells.row(asked.class[image] as usize).is_some()
+                && cells.row(set.class[image] as usize).is_some()
                 && cells.column(evaluation.predicted[image] as usize) == rows
         };
         cells.columns += usize::from((0..evaluation.len()).any(is_other));
@@ -105,9 +105,9 @@ impl Cells {
 
 /// Number of errors of every class: of its images predicted as another class, and of others predicted as it.
 fn error_counts(evaluation: &Evaluation) -> Vec<u32> {
-    let mut errors = vec![0; evaluation.asked.classes.len()];
+    let mut errors = vec![0; evaluation.set.classes.len()];
     for image in (0..evaluation.len()).filter(|image| evaluation.right(*image) == Some(false)) {
-        for class in [evaluation.asked.class[image], evaluation.predicted[image]] {
+        for class in [evaluation.set.class[image], evaluation.predicted[image]] {
             if let Some(count) = errors.get_mut(class as usize) {
                 *count += 1;
             }
@@ -186,7 +186,7 @@ impl Overview for ConfusionMatrix {
     fn legible(&self, plot: &EvaluationPlot, width: f32) -> Size {
         let cells = Cells::new(plot);
         let across = cells.columns as f32 * CELL_PT + legend::bar_room(&bar(false)) + 2.0;
-        let left = AXIS_PT + name_width(&cells, &plot.evaluation.asked.classes, width);
+        let left = AXIS_PT + name_width(&cells, &plot.evaluation.set.classes, width);
         Size { width: left + across, height: cells.rows as f32 * ROW_PT + HEAD_PT + FOOT_PT }
     }
 
@@ -201,7 +201,7 @@ impl Overview for ConfusionMatrix {
         if cells.rows == 0 {
             return Err(Empty(no_class(&plot.choice)));
         }
-        let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.asked.classes);
+        let (rows, columns, names) = (cells.rows, cells.columns, &evaluation.set.classes);
         let placed = |is_counted: bool| {
             let bar = bar(is_counted).within(size.height);
             let (area, is_named) = layout(&cells, names, size, &bar);
@@ -251,7 +251,7 @@ impl Overview for ConfusionMatrix {
 
     fn table(&self, plot: &EvaluationPlot) -> Table {
         let (evaluation, confusion) = (&*plot.evaluation, plot.evaluation.confusion());
-        let classes = &evaluation.asked.classes;
+        let classes = &evaluation.set.classes;
         let name = |class: usize| classes.get(class).map_or("(another class)", String::as_str).to_owned();
         // A matrix of very many classes would be too large: a table of the pairs that occur, one row each, is not.
         if classes.len() > MAX_ROWS {
@@ -271,12 +271,11 @@ impl Overview for ConfusionMatrix {
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
         let evaluation = &*plot.evaluation;
-        let (cells, classes) = (Cells::new(plot), &evaluation.asked.classes);
+        let (cells, classes) = (Cells::new(plot), &evaluation.set.classes);
         let (row, column) = (item / cells.columns.max(1), item % cells.columns.max(1));
         let is_in_cell = |at: &usize| {
             // `OTHER` is larger than any class: its column is the last.
-            let (class, predicted) =
-                (evaluation.asked.class[*at] as usize, evaluation.predicted[*at] as usize);
+            let (class, predicted) = (evaluation.set.class[*at] as usize, evaluation.predicted[*at] as usize);
             evaluation.readable(*at) && cells.row(class) == Some(row) && cells.column(predicted) == column
         };
         let images: Vec<usize> = (0..evaluation.len()).filter(is_in_cell).collect();

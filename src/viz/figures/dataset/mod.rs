@@ -199,11 +199,11 @@ pub(super) fn image_dots(
 
 /// The images of an evaluation, with their true and predicted classes.
 pub(super) fn image_table(evaluation: &Evaluation) -> Table {
-    let asked = &evaluation.asked;
+    let set = &evaluation.set;
     let predicted = (0..evaluation.len()).map(|image| evaluation.predicted_name(image).to_owned());
     Table::default()
-        .words("image", asked.images.iter().cloned())
-        .words("class", asked.class.iter().map(|class| asked.classes[*class as usize].clone()))
+        .words("image", set.images.iter().cloned())
+        .words("class", set.class.iter().map(|class| set.classes[*class as usize].clone()))
         .words("predicted", predicted)
 }
 
@@ -221,9 +221,9 @@ fn no_class(choice: &Choice) -> String {
 pub fn subject(evaluation: &Evaluation, name: &str) -> String {
     let change =
         if evaluation.change.is_empty() { String::new() } else { format!(" ({})", evaluation.change) };
-    let asked = &evaluation.asked;
+    let set = &evaluation.set;
     let images = evaluation.len();
-    format!("{name}{change} on {images} {} {} of {}", asked.split, noun(images), asked.dataset)
+    format!("{name}{change} on {images} {} {} of {}", set.split, noun(images), set.dataset)
 }
 
 /// The noun of a number of images.

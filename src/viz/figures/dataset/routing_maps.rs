@@ -51,7 +51,7 @@ fn classes(plot: &EvaluationPlot, maps: &ClassMaps) -> Picked {
     let filter = &plot.choice.classes;
     let too_many = candidates.len() > filter.most.unwrap_or(usize::MAX);
     let default_sort = if too_many { ClassSort::Difference } else { ClassSort::Dataset };
-    filter.pick(&plot.evaluation.asked.classes, candidates, distance, default_sort)
+    filter.pick(&plot.evaluation.set.classes, candidates, distance, default_sort)
 }
 
 /// The axis of the colour bar; centred at zero for weights of which some are negative.
@@ -163,7 +163,7 @@ impl Overview for RoutingMaps {
         for at in 0..=drawn.len() {
             let class = at.checked_sub(1).map(|at| drawn[at]);
             let values = class.map_or(all.as_slice(), |class| maps.of_class(class));
-            let name = class.map_or("All classes", |class| evaluation.asked.classes[class].as_str());
+            let name = class.map_or("All classes", |class| evaluation.set.classes[class].as_str());
             let x = (at % columns) as f32 * (side + GAP_PT);
             let y = (at / columns) as f32 * (side * aspect(evaluation) + head + GAP_PT);
             let rect = Box2::new(x, y + head, side, side * aspect(evaluation));
@@ -172,7 +172,7 @@ impl Overview for RoutingMaps {
             let pixels = values.iter().map(|v| color(axis.scale.at(f64::from(*v))));
             let raster = Raster::new(evaluation.grid.cols, evaluation.grid.rows, pixels);
             scene.image(rect, raster, false, None);
-            scene.target(rect, Identity::Item(class.unwrap_or(evaluation.asked.classes.len())));
+            scene.target(rect, Identity::Item(class.unwrap_or(evaluation.set.classes.len())));
         }
         let bar_height =
             (rows as f32 * (side * aspect(evaluation) + head + GAP_PT) - head - GAP_PT).min(220.0);
@@ -193,16 +193,16 @@ impl Overview for RoutingMaps {
             Matrix { rows: classes, cols: maps.values.len() / classes.max(1), data: maps.values.clone() };
         let measure = if plot.choice.maps == MapOf::Weights { "mean_weight" } else { "mean_position" };
         Table::default()
-            .words("class", plot.evaluation.asked.classes.iter().cloned())
+            .words("class", plot.evaluation.set.classes.iter().cloned())
             .words("measure", vec![measure.to_owned(); classes])
             .numbers("images", maps.counts.iter().map(|count| f64::from(*count)))
             .matrix("token", matrix)
     }
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
-        let asked = &plot.evaluation.asked;
-        let of = |at: &usize| item == asked.classes.len() || asked.class[*at] as usize == item;
-        let name = asked.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
+        let set = &plot.evaluation.set;
+        let of = |at: &usize| item == set.classes.len() || set.class[*at] as usize == item;
+        let name = set.classes.get(item).cloned().unwrap_or_else(|| "All classes".to_owned());
         (name, (0..plot.evaluation.len()).filter(of).collect())
     }
 }

@@ -128,11 +128,11 @@ impl Overview for Scatter {
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
         let evaluation = &*plot.evaluation;
-        let class = |at: usize| evaluation.asked.classes[evaluation.asked.class[at] as usize].as_str();
+        let class = |at: usize| evaluation.set.classes[evaluation.set.class[at] as usize].as_str();
         if item >= evaluation.len() {
             return (String::new(), Vec::new());
         }
-        let name = &evaluation.asked.images[item];
+        let name = &evaluation.set.images[item];
         let [x, y] = axes(plot, label);
         let line = |(values, name, _): Column<'_>| {
             let value = values.get(item).map_or(f64::NAN, |v| f64::from(*v));

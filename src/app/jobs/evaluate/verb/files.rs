@@ -41,8 +41,7 @@ pub(super) fn result_files(
         files.push(file("csv", columns::csv(&rows)));
     }
     if formats.contains(&RowFormat::Parquet) {
-        let about =
-            [("probe", name), ("reading", &evaluation.change), ("dataset", &evaluation.asked.dataset)];
+        let about = [("probe", name), ("reading", &evaluation.change), ("dataset", &evaluation.set.dataset)];
         files.push(file("parquet", columns::parquet(&rows, &about)?));
     }
     Ok(files)
@@ -65,11 +64,11 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
             false => tops[image].first().map_or(String::new(), |(name, _)| name.clone()),
         }
     };
-    let asked = &evaluation.asked;
+    let set = &evaluation.set;
     let right = (0..tops.len()).map(|image| evaluation.right(image).map(i32::from));
     let mut columns = vec![
-        Column::new("image", text(&|image| asked.images[image].clone())),
-        Column::new("class", text(&|image| asked.classes[asked.class[image] as usize].clone())),
+        Column::new("image", text(&|image| set.images[image].clone())),
+        Column::new("class", text(&|image| set.classes[set.class[image] as usize].clone())),
         Column::new("prediction", text(&prediction)),
         Column::new("correct", Values::Int32(right.collect())),
         Column::new("probability", Values::Float32(measured(CONFIDENCE))),
@@ -98,14 +97,14 @@ mod tests {
 
     #[test]
     fn a_class_that_the_dataset_lacks_is_named_and_an_unreadable_image_is_neither_right_nor_wrong() {
-        let asked = EvalSet {
+        let set = EvalSet {
             classes: vec!["wren".to_owned()],
             images: ["a", "b", "c"].map(str::to_owned).into(),
             class: vec![0; 3],
             ..EvalSet::default()
         };
         let evaluation = Evaluation {
-            asked: Arc::new(asked),
+            set: Arc::new(set),
             predicted: vec![0, OTHER, OTHER],
             measures: [(CONFIDENCE, vec![0.75, 0.5, f32::NAN])].into(),
             ..Evaluation::default()
