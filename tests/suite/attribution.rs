@@ -234,8 +234,8 @@ fn answered(request: Request) -> Vec<Event> {
     };
     let mut events = succeed(request);
     for event in &mut events {
-        let Event::Explained { seen, .. } = event else { continue };
-        for trace in seen.iter_mut().filter_map(|answer| answer.result.as_mut().ok()) {
+        let Event::Explained { results, .. } = event else { continue };
+        for trace in results.iter_mut().filter_map(|answer| answer.result.as_mut().ok()) {
             let mut own = Trace::clone(trace);
             own.attributions.retain(|method, _| asked.contains(*method));
             *trace = own.into();

@@ -274,7 +274,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let image = folder.path().join("val/crane/00.png");
     for image_seed in [0, 9, 12] {
         let mut request = look(100 + image_seed, &image, 3);
-        explanation(&mut request).asked[0].image_seed = image_seed;
+        explanation(&mut request).items[0].image_seed = image_seed;
         let trace = seen(&desk.job(request)).expect("a trace");
         let expected: Vec<u32> = dynamic_order(SEED, image_seed, 16).into_iter().map(|i| i as u32).collect();
         assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {image_seed}");
@@ -747,7 +747,7 @@ fn an_image_draws_by_its_index_in_the_whole_dataset() {
     assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8]);
     // The first opened image, index 2 of the dataset, is current; five steps on is index 7.
     let look = look_asked(state.dispatch(Command::Step(5)));
-    assert!(look.expect("a look").asked.iter().all(|asked| asked.image_seed == 7));
+    assert!(look.expect("a look").items.iter().all(|item| item.image_seed == 7));
     // Another of none is their fourth, as it will be in another session, where datasets open after it.
     state::does(&mut state, Command::OpenImages(vec!["later.png".into()]));
     assert_eq!(draws(&state), [0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 3]);
@@ -1229,7 +1229,7 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
     let (_, requests) = open_split(&mut state, "birds", &part.dataset, Some(data::Split::Train));
     assert!(!state.library.images.contains_key(&image) && state.thumbnails.get(image).is_none());
     let look = look_asked(requests).expect("a look");
-    let asked = look.asked.iter().find(|asked| asked.column == column);
+    let asked = look.items.iter().find(|item| item.column == column);
     assert_eq!(asked.expect("the column").image.path, Path::new("birds/0.png"));
 }
 

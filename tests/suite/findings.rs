@@ -99,7 +99,7 @@ fn a_finding_brings_back_what_was_shown_and_opens_what_was_closed() {
     let empty = view_text(&state);
     let look = does(&mut state, Command::ShowFinding { id, layout: json!("other panes") }).expect("a look");
     assert_eq!(view_text(&state), kept);
-    assert_eq!(look.1.asked.len(), 4, "all columns are looked at");
+    assert_eq!(look.1.items.len(), 4, "all columns are looked at");
     assert_eq!((state.layout.clone(), state.undo_text()), (json!("panes"), Some("Show the finding y.png")));
     // Undo and redo take all of it in one step.
     state.dispatch(Command::Undo);
@@ -216,12 +216,12 @@ fn answers(job: JobId, look: &Explain) -> [Event; 2] {
             ..whole
         }))
     };
-    let seen = look.asked.iter().enumerate().map(|(at, asked)| ExplainResult {
+    let results = look.items.iter().enumerate().map(|(at, asked)| ExplainResult {
         column: asked.column,
         result: result(at, &asked.image.to_string()),
         by_hand: None,
     });
-    [Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
+    [Event::Explained { job, results: results.collect() }, Event::Finished(job)]
 }
 
 /// The findings of a state, in order.
@@ -233,7 +233,7 @@ fn kept(state: &State) -> Vec<Finding> {
 fn page_of_two(state: &mut State) -> String {
     let page = share(kept(state), ShareKind::Page, Path::new("f.html"));
     let (job, look) = explain_request(&state.dispatch(Command::Share(Box::new(page))));
-    assert_eq!(look.asked.len(), 2);
+    assert_eq!(look.items.len(), 2);
     answers(job, &look).into_iter().for_each(|event| drop(state.apply(event)));
     findings::page(state.shared().expect("all of it").1).html()
 }
@@ -259,9 +259,9 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     let requests =
         state.dispatch(Command::Share(Box::new(share(all.clone(), ShareKind::Page, Path::new("f.html")))));
     let (first, look) = explain_request(&requests);
-    assert_eq!((look.asked.len(), &look.class), (4, &ClassChoice::Named("dog".into())));
-    assert_eq!(look.asked[2].image.short(), "z.png");
-    assert!(matches!(look.asked[3].change, Intervention::Scrambled(3)));
+    assert_eq!((look.items.len(), &look.class), (4, &ClassChoice::Named("dog".into())));
+    assert_eq!(look.items[2].image.short(), "z.png");
+    assert!(matches!(look.items[3].change, Intervention::Scrambled(3)));
     let progress =
         |state: &State| state.jobs.values().find_map(|job| job.progress.as_ref().map(Progress::counts));
     assert_eq!(progress(&state).as_deref(), Some("0 of 2"));
@@ -271,7 +271,7 @@ fn sharing_asks_for_one_finding_after_the_other_beside_the_look() {
     let [explained, finished] = answers(first, &look);
     assert!(state.apply(explained).is_empty());
     let (second, look) = explain_request(&state.apply(finished));
-    assert_eq!((look.asked.len(), &look.class), (3, &ClassChoice::Predicted));
+    assert_eq!((look.items.len(), &look.class), (3, &ClassChoice::Predicted));
     let left_out = "Left out of y.png: gone. Open the probes";
     assert!(state.toasts.iter().any(|t| t.severity == Severity::Warning && t.text.starts_with(left_out)));
     assert!(progress(&state).as_deref() == Some("1 of 2") && state.shared().is_none());
@@ -372,8 +372,8 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
         // The probes predict dog.
         let class = if look.class == named("cat") { 2 } else { 1 };
         let [explained, finished] = answers(job, &look);
-        let Event::Explained { mut seen, .. } = explained else { panic!("{explained:?}") };
-        for one in &mut seen {
+        let Event::Explained { mut results, .. } = explained else { panic!("{explained:?}") };
+        for one in &mut results {
             let trace = Arc::make_mut(one.result.as_mut().expect("a trace"));
             trace.evidence.class = class;
             let prediction = |(index, name): (usize, &str)| {
@@ -382,7 +382,7 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
             };
             trace.top = [(1, "dog"), (2, "cat")].map(prediction).to_vec();
         }
-        state.apply(Event::Explained { job, seen });
+        state.apply(Event::Explained { job, results });
         requests = state.apply(finished);
         classes.push(look.class);
     }

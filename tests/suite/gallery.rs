@@ -15,7 +15,7 @@ use crate::window::prelude::*;
 fn sheet(requests: &[Request]) -> Option<(JobId, Vec<(u64, String)>)> {
     requests.iter().find_map(|request| match request {
         Request::Compute(job, Compute::ExplainMany(ask)) => {
-            Some((*job, ask.asked.iter().map(|item| (item.column.0, item.image.to_string())).collect()))
+            Some((*job, ask.items.iter().map(|item| (item.column.0, item.image.to_string())).collect()))
         }
         _ => None,
     })
@@ -38,7 +38,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
     assert!(look.iter().any(|request| matches!(request, Request::Compute(_, Compute::Explain(_)))));
     assert!(!look.contains(&Request::Cancel(job)));
     let answer = |state: &mut State, job: JobId, asked: &[(u64, String)]| {
-        let seen = asked.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
+        let results = asked.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
             column,
             result: match image.contains("03") {
                 true => Err(UserError::new("no image")),
@@ -46,7 +46,7 @@ fn a_contact_sheet_asks_a_few_images_at_a_time_and_each_once() {
             },
             by_hand: None,
         });
-        state.apply(Event::Explained { job, seen: seen.collect() });
+        state.apply(Event::Explained { job, results: results.collect() });
         state.apply(Event::Finished(job))
     };
     let (rest, left) = sheet(&answer(&mut state, job, &first)).expect("the rest follows");
@@ -89,12 +89,12 @@ fn more_maps_in_sight_than_are_kept_are_each_asked_for_once() {
     let mut asked = 0;
     while let Some((job, images)) = request.filter(|_| asked < 2 * wanted.len()) {
         asked += images.len();
-        let seen = images.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
+        let results = images.iter().map(|(_, image)| ssmprobe::app::jobs::ExplainResult {
             column,
             result: Ok(Arc::new(state::trace(image))),
             by_hand: None,
         });
-        state.apply(Event::Explained { job, seen: seen.collect() });
+        state.apply(Event::Explained { job, results: results.collect() });
         request = sheet(&state.apply(Event::Finished(job)));
     }
     assert_eq!(asked, wanted.len());
@@ -128,7 +128,7 @@ fn evidence_for_the_true_class_is_that_of_each_image() {
         maps(state.dispatch(Command::ShowSheet(images.iter().map(|image| (column, *image)).collect())));
     let mut asked = Vec::new();
     while let Some(look) = request {
-        asked.push((look.1.class.clone(), look.1.asked.len()));
+        asked.push((look.1.class.clone(), look.1.items.len()));
         request = maps(state::answer(&mut state, &look));
     }
     let of: Vec<ClassChoice> = images.iter().map(|image| named(&state, image)).collect();

@@ -411,7 +411,7 @@ fn explain_results(look: &Explain, probe: &Probe, tokens: &Tokens) -> Vec<Explai
         };
         ExplainResult { column: asked.column, result, by_hand }
     };
-    look.asked.iter().map(answer).collect()
+    look.items.iter().map(answer).collect()
 }
 
 /// Answers the explain request among `requests`; whether there is one.
@@ -419,7 +419,7 @@ fn answer_explain(state: &mut State, requests: Vec<Request>, probe: &Probe, toke
     let look =
         requests.into_iter().find_map(pick!(Request::Compute(job, Compute::Explain(look)) => (job, look)));
     let Some((job, look)) = look else { return false };
-    state.apply(Event::Explained { job, seen: explain_results(&look, probe, tokens) });
+    state.apply(Event::Explained { job, results: explain_results(&look, probe, tokens) });
     state.apply(Event::Finished(job));
     true
 }
@@ -516,7 +516,10 @@ fn order_probe_of_routed(probe: &Probe, order: &HandOrder) -> Probe {
 fn answers(probe: &Probe, tokens: &Tokens) -> impl Fn(Request) -> Vec<Event> + Copy {
     move |request| match request {
         Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            vec![Event::Explained { job, seen: explain_results(&look, probe, tokens) }, Event::Finished(job)]
+            vec![
+                Event::Explained { job, results: explain_results(&look, probe, tokens) },
+                Event::Finished(job),
+            ]
         }
         other => window::succeed(other),
     }

@@ -158,7 +158,7 @@ fn every_request_survives_a_pipe() {
     };
     let vectors = TokenVectors::new([0.5, f32::NAN].map(f16::from_f32).into());
     let compare = SimilarityRequest { vectors, grid: Grid::new(1, 2), similarity: Similarity::Spearman };
-    let explain = Explain { asked: vec![item], class, settings, regions: RegionSource::default() };
+    let explain = Explain { items: vec![item], class, settings, regions: RegionSource::default() };
     let requests = [
         Request::Compute(JOB, Compute::OpenProbe { entry: ProbeId(2), path: "gap.safetensors".into() }),
         Request::Compute(JOB, Compute::Explain(explain.clone())),
@@ -343,7 +343,7 @@ fn every_event_survives_a_pipe() {
     let (what, done, total, unit) = ("Asking gap".to_owned(), 3, Some(9), Unit::Items);
     let training = |event| Event::Training { job: JOB, event };
     let looked = [Ok(Arc::new(trace("x.png"))), Err(fault())];
-    let seen = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
+    let results = looked.map(|result| ExplainResult { column: ColumnId(3), result, by_hand: None }).into();
     let facts_of_backbone = backbone("one", 24, Grid::new(2, 2));
     let vectors = TokenVectors::new([0.5, 1.0, 1.0, 0.5].map(f16::from_f32).into());
     let space = ImageSpace::new(&vectors, Grid::new(1, 2), Similarity::Cosine);
@@ -369,7 +369,7 @@ fn every_event_survives_a_pipe() {
         Event::ImagesCompared(JOB, Arc::new(space)),
         Event::Recognised { job: JOB, found: kinds.into() },
         Event::FolderListed { job: JOB, folder: Arc::new(folder()) },
-        Event::Explained { job: JOB, seen },
+        Event::Explained { job: JOB, results },
         training(TrainEvent::Planned(Box::new(preflight()))),
         training(TrainEvent::Timed(estimate)),
         training(TrainEvent::Detached { folder: "run".into(), pid: 7, began: true, host: None }),
@@ -492,14 +492,14 @@ fn messages_that_were_sent_before_are_understood() {
     let picture = Arc::new(Picture { width: 60, height: 40, rgb });
     let what = "Asking gap".to_owned();
     let progress = Progress { what, done: 3, total: Some(9), unit: Unit::Items, elapsed: second, left: None };
-    let seen = ExplainResult { column: ColumnId(3), result: Ok(Arc::new(trace("x.png"))), by_hand: None };
+    let result = ExplainResult { column: ColumnId(3), result: Ok(Arc::new(trace("x.png"))), by_hand: None };
     let file = ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
     let events = [
         Event::Started(JOB),
         Event::Progress(JOB, progress),
         Event::Warning { job: JOB, text: "left out".into() },
         Event::ThumbnailReady { image: ImageId(5), picture },
-        Event::Explained { job: JOB, seen: vec![seen] },
+        Event::Explained { job: JOB, results: vec![result] },
         Event::Inspected { job: JOB, told: inspect::InspectEvent::File(file) },
         Event::EvalTold { job: JOB, told: eval::EvalEvent::Begun },
         Event::Failed(JOB, UserError::new("no order").remedy("Choose another probe")),

@@ -123,11 +123,11 @@ pub(super) fn play(state: &mut State, requests: Vec<Request>) -> Option<(JobId, 
 
 /// Answers every column of a request to explain; the requests that follow.
 pub(super) fn answer(state: &mut State, (job, look): &(JobId, Explain)) -> Vec<Request> {
-    let seen = look.asked.iter().map(|asked| {
+    let results = look.items.iter().map(|asked| {
         let image = asked.image.to_string();
         ExplainResult { column: asked.column, result: Ok(Arc::new(trace(&image))), by_hand: None }
     });
-    let mut requests = state.apply(Event::Explained { job: *job, seen: seen.collect() });
+    let mut requests = state.apply(Event::Explained { job: *job, results: results.collect() });
     requests.extend(state.apply(Event::Finished(*job)));
     requests
 }
@@ -204,8 +204,8 @@ fn a_new_image_asks_once_and_a_late_answer_changes_nothing() {
     let [Request::Compute(job, Compute::Explain(first))] = requests.as_slice() else {
         panic!("{requests:?}")
     };
-    assert_eq!(first.asked.len(), 2);
-    assert!(first.asked.iter().all(|asked| asked.image.path == Path::new("y.png")));
+    assert_eq!(first.items.len(), 2);
+    assert!(first.items.iter().all(|item| item.image.path == Path::new("y.png")));
     for column in state.columns.values() {
         assert!(matches!(column.shown, ColumnState::Waiting(Some(_))), "what was there stays in sight");
     }
@@ -323,15 +323,15 @@ fn a_changed_column_is_asked_for_alone() {
     let mut state = story();
     let (first, second) = (column(&state, 0), column(&state, 1));
     let look = does(&mut state, Command::SetChange(second, Intervention::NoRouting)).expect("a look");
-    assert_eq!(look.1.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [second]);
+    assert_eq!(look.1.items.iter().map(|item| item.column).collect::<Vec<_>>(), [second]);
     answer(&mut state, &look);
     assert_eq!(state.column_title(second), "b · no routing");
     let image = *state.library.images.get_index(2).unwrap().0;
     let look = does(&mut state, Command::SetImage(first, Some(image))).expect("a look");
-    assert_eq!(look.1.asked[0].image.path, Path::new("z.png"));
+    assert_eq!(look.1.items[0].image.path, Path::new("z.png"));
     answer(&mut state, &look);
     let look = does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).expect("a look");
-    assert_eq!((look.1.asked.len(), &look.1.class), (2, &ClassChoice::Named("dog".into())));
+    assert_eq!((look.1.items.len(), &look.1.class), (2, &ClassChoice::Named("dog".into())));
     answer(&mut state, &look);
     assert!(does(&mut state, Command::SetClass(ClassChoice::Named("dog".into()))).is_none());
     let look = does(&mut state, Command::SetClass(ClassChoice::Named(" ".into()))).expect("a look");
@@ -345,8 +345,8 @@ fn a_number_that_is_dragged_is_one_step_for_each_column() {
     let hot = Intervention::Temperature;
     for (id, value) in [(first, 0.5), (first, 0.25), (second, 2.0), (second, 3.0), (first, 0.125)] {
         let look = does(&mut state, Command::SlideChange(id, hot(value))).expect("a look");
-        let asked = look.1.asked.iter().find(|asked| asked.column == id);
-        assert_eq!(asked.map(|asked| asked.change.clone()), Some(hot(value)));
+        let asked = look.1.items.iter().find(|item| item.column == id);
+        assert_eq!(asked.map(|item| item.change.clone()), Some(hot(value)));
     }
     assert!(does(&mut state, Command::SlideChange(first, hot(0.125))).is_none(), "it stands there already");
     let changes = |state: &State| [first, second].map(|id| state.columns[&id].change.clone());
@@ -385,9 +385,9 @@ fn a_column_that_waited_when_it_went_is_asked_for_again_beside_another_look() {
     let info = ProbeInfo { fingerprint: "written anew".into(), ..probe("a", 24) };
     let requests = state.apply(Event::ProbeOpened { job, entry, info });
     let look = play(&mut state, requests).expect("a look");
-    assert_eq!(look.1.asked.iter().map(|asked| asked.column).collect::<Vec<_>>(), [first]);
+    assert_eq!(look.1.items.iter().map(|item| item.column).collect::<Vec<_>>(), [first]);
     let look = does(&mut state, Command::Undo).expect("a look");
-    assert!(look.1.asked.iter().any(|asked| asked.column == second), "it would wait for ever: {look:?}");
+    assert!(look.1.items.iter().any(|item| item.column == second), "it would wait for ever: {look:?}");
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
     assert!(state.log_text().contains("Explaining y.png: device lost"), "{}", state.log_text());
     assert!(does(&mut state, Command::Step(0)).is_none(), "not by itself");
     let again = does(&mut state, Command::Retry).expect("a look");
-    assert_eq!(again.1.asked, look.1.asked);
+    assert_eq!(again.1.items, look.1.items);
     answer(&mut state, &again);
     assert!(!Action::Retry.enabled(&state));
     // However many images fail one after the other, there is nothing to dismiss.
@@ -812,7 +812,7 @@ fn a_workspace_comes_back_as_it_was() {
         )
     );
     let look = play(&mut again, requests).expect("a look");
-    assert_eq!(look.1.asked.len(), 3);
+    assert_eq!(look.1.items.len(), 3);
     assert_eq!(again.selection, Selection { hover: again.selection.hover, ..state.selection.clone() });
     assert_eq!((again.views.rows.len(), again.views.sheet), (1, sheet));
     assert_eq!(again.columns[&second].change, Intervention::Temperature(0.5));
@@ -1221,7 +1221,7 @@ fn probes_of_two_layers_stand_side_by_side_where_the_backbone_is_open_twice() {
     let backbones = probes.iter().map(|probe| state.library.backbone_of(*probe).expect("a backbone").0);
     let backbones: Vec<BackboneId> = backbones.collect();
     assert!(backbones[0] == last && backbones[1] != last);
-    let early = look.as_ref().expect("a look").1.asked.iter().find(|asked| asked.probe == probes[1]);
+    let early = look.as_ref().expect("a look").1.items.iter().find(|item| item.probe == probes[1]);
     assert_eq!(early.expect("it is asked").backbone, backbones[1]);
     assert_eq!(state.column_title(column(&state, 1)), "early · layer 1");
     for (at, name, title) in

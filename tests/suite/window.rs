@@ -299,15 +299,15 @@ pub fn succeed(request: Request) -> Vec<Event> {
             events.push(Event::ImagesListed { job, paths });
         }
         Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-            let seen = look.asked.iter().enumerate();
-            let seen = seen
+            let results = look.items.iter().enumerate();
+            let results = results
                 .map(|(at, asked)| ExplainResult {
                     column: asked.column,
                     result: Ok(trace(at)),
                     by_hand: None,
                 })
                 .collect();
-            events.push(Event::Explained { job, seen });
+            events.push(Event::Explained { job, results });
         }
         Request::Compute(job, Compute::Similarity(ask)) => {
             events.push(Event::ImagesCompared(job, similarity::run(&ask)));

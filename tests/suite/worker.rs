@@ -122,7 +122,7 @@ pub(super) fn look_at(job: u64, image: ImageSource, probe: u64) -> Request {
     Request::Compute(
         JobId(job),
         Compute::Explain(Explain {
-            asked: vec![asked],
+            items: vec![asked],
             class: ClassChoice::Predicted,
             settings,
             regions: RegionSource::default(),
@@ -140,7 +140,8 @@ pub(super) fn explanation(request: &mut Request) -> &mut Explain {
 
 /// The result of the first explanation among events.
 pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
-    let answers = events.iter().find_map(pick!(Event::Explained { seen, .. } => seen[0].result.clone()));
+    let answers =
+        events.iter().find_map(pick!(Event::Explained { results, .. } => results[0].result.clone()));
     answers.unwrap_or_else(|| panic!("nothing was seen: {events:?}"))
 }
 
@@ -449,7 +450,7 @@ fn interventions_change_the_order_and_nothing_else() {
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
         let mut request = look(job, &fixture("images/one.png"), probe);
-        explanation(&mut request).asked[0].change = change;
+        explanation(&mut request).items[0].change = change;
         seen(&desk.job(request))
     };
     let learned = through(1, Intervention::None).expect("a trace");

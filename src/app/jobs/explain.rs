@@ -30,7 +30,8 @@ pub const TOP: usize = 24;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explain {
     /// What to explain, in the order of the answers.
-    pub asked: Vec<ExplainItem>,
+    #[serde(rename = "asked")] // its first name, which other versions send
+    pub items: Vec<ExplainItem>,
     /// The class of the evidence.
     pub class: ClassChoice,
     /// The other settings.
@@ -129,38 +130,38 @@ pub fn run(
     reporter: &mut dyn Reporter,
 ) -> Result<Vec<ExplainResult>, JobError> {
     let mut images = Images::new();
-    for backbone in spec.asked.iter().map(|asked| asked.backbone).collect::<BTreeSet<_>>() {
+    for backbone in spec.items.iter().map(|item| item.backbone).collect::<BTreeSet<_>>() {
         engine.reopen(backbone, reporter)?;
         read(engine, spec, backbone, &mut images, reporter)?;
     }
     reporter.cancel().check()?;
     let regions = regions(engine, spec, &images, reporter);
     engine.set_nulls(spec.settings);
-    let changes = |asked: &ExplainItem| {
-        let open = engine.backbones.get(&asked.backbone).zip(engine.probes.get(&asked.probe));
+    let changes = |item: &ExplainItem| {
+        let open = engine.backbones.get(&item.backbone).zip(engine.probes.get(&item.probe));
         open.map_or_else(Vec::new, |(open, loaded)| open.reader.changes(&loaded.probe))
     };
-    let changes: Vec<Vec<String>> = spec.asked.iter().map(changes).collect();
+    let changes: Vec<Vec<String>> = spec.items.iter().map(changes).collect();
     let (probes, nulls, cancel) = (&engine.probes, engine.nulls(), reporter.cancel());
     // Null bands first, each with all cores: within an item they would have one.
-    for asked in &spec.asked {
+    for item in &spec.items {
         cancel.check()?;
         if let (Some(loaded), Some(Ok(known))) =
-            (probes.get(&asked.probe), images.get(&(asked.backbone, asked.image.clone())))
+            (probes.get(&item.probe), images.get(&(item.backbone, item.image.clone())))
         {
-            prepare_nulls(&loaded.probe, asked.change.clone(), &known.tokens, nulls);
+            prepare_nulls(&loaded.probe, item.change.clone(), &known.tokens, nulls);
         }
     }
-    let results = spec.asked.par_iter().zip(changes).map(|(asked, changes)| {
+    let results = spec.items.par_iter().zip(changes).map(|(item, changes)| {
         cancel.check()?;
-        let (result, by_hand) = match explain((probes, nulls), spec, asked, &images, changes) {
+        let (result, by_hand) = match explain((probes, nulls), spec, item, &images, changes) {
             Ok((mut trace, by_hand)) => {
-                trace.regions = regions.get(&(asked.backbone, &asked.image)).cloned();
+                trace.regions = regions.get(&(item.backbone, &item.image)).cloned();
                 (Ok(Arc::new(trace)), by_hand.map(Arc::new))
             }
             Err(error) => (Err(error), None),
         };
-        Ok(ExplainResult { column: asked.column, result, by_hand })
+        Ok(ExplainResult { column: item.column, result, by_hand })
     });
     results.collect()
 }
@@ -178,8 +179,8 @@ fn read(
     let mut fresh = Vec::new();
     let mut met = HashSet::new();
     let rollout = spec.settings.attributions.contains(Attribution::Rollout);
-    let own = spec.asked.iter().filter(|asked| asked.backbone == backbone);
-    for ExplainItem { image, .. } in own.filter(|asked| met.insert(&asked.image)) {
+    let own = spec.items.iter().filter(|item| item.backbone == backbone);
+    for ExplainItem { image, .. } in own.filter(|item| met.insert(&item.image)) {
         let known = match Key::new(&open.key, image) {
             Ok(key) => match memory.get(&key) {
                 Some(known) if known.rollout.is_some() || !rollout => Ok(known),
@@ -231,7 +232,7 @@ fn regions<'a>(
     reporter: &mut dyn Reporter,
 ) -> HashMap<(BackboneId, &'a ImageSource), Regions> {
     let (mut found, mut met) = (HashMap::new(), HashSet::new());
-    for ExplainItem { backbone, image, .. } in &spec.asked {
+    for ExplainItem { backbone, image, .. } in &spec.items {
         let known = images.get(&(*backbone, image.clone())).and_then(|known| known.as_ref().ok());
         let Some(known) = known.filter(|_| image.row.is_none() && met.insert((*backbone, image))) else {
             continue;
@@ -257,32 +258,32 @@ fn regions<'a>(
 fn explain(
     (probes, nulls): (&HashMap<ProbeId, LoadedProbe>, &NullBands),
     spec: &Explain,
-    asked: &ExplainItem,
+    item: &ExplainItem,
     images: &Images,
     tokens_changed: Vec<String>,
 ) -> Result<(Trace, Option<HandOrderReader>), UserError> {
-    let loaded = probes.get(&asked.probe).ok_or_else(not_open)?;
-    let known = match images.get(&(asked.backbone, asked.image.clone())) {
+    let loaded = probes.get(&item.probe).ok_or_else(not_open)?;
+    let known = match images.get(&(item.backbone, item.image.clone())) {
         Some(Ok(known)) => known,
         Some(Err(error)) => return Err(error.clone()),
         None => return Err(UserError::new("Its backbone is not open").remedy("Open the backbone first")),
     };
     let class = spec.class.of_probe(&loaded.probe).map_err(UserError::from_error)?;
     let question = Question {
-        image: asked.image.to_string(),
+        image: item.image.to_string(),
         probe: loaded.path.display().to_string(),
         class,
         rho: spec.settings.rho,
-        image_seed: asked.image_seed,
+        image_seed: item.image_seed,
         nulls: Some(nulls),
         tokens_changed,
         top: TOP,
     };
-    let (change, tokens) = (&asked.change, &known.tokens);
+    let (change, tokens) = (&item.change, &known.tokens);
     let (mut trace, by_hand) =
         explain::explain(&loaded.probe, change.clone(), tokens, known.seen.clone(), question)
             .map_err(UserError::from_error)?;
     let (methods, rollout) = (spec.settings.attributions, known.rollout.as_ref());
-    attribute(&mut trace, &loaded.probe, tokens, asked.image_seed, methods, rollout);
+    attribute(&mut trace, &loaded.probe, tokens, item.image_seed, methods, rollout);
     Ok((trace, by_hand))
 }

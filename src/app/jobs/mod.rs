@@ -131,7 +131,7 @@ impl Compute {
                 Event::ProbeOpened { job, entry: *entry, info: engine.open_probe(*entry, path)? }
             }
             Self::Explain(spec) | Self::ExplainMany(spec) => {
-                Event::Explained { job, seen: explain::run(engine, spec, reporter)? }
+                Event::Explained { job, results: explain::run(engine, spec, reporter)? }
             }
             Self::Stability(spec) => {
                 Event::StabilityMeasured { job, answer: stability::run(engine, spec, reporter)? }
@@ -235,7 +235,11 @@ pub enum Event {
     /// The entries of a folder.
     FolderListed { job: JobId, folder: Arc<folder::Folder> },
     /// Explanations, in the order of the request.
-    Explained { job: JobId, seen: Vec<ExplainResult> },
+    Explained {
+        job: JobId,
+        #[serde(rename = "seen")] // its first name, which other versions send
+        results: Vec<ExplainResult>,
+    },
     /// An event of a training.
     Training {
         job: JobId,

@@ -38,8 +38,8 @@ pub(super) fn checked(mut event: Event) -> Event {
                 return Event::Failed(*job, UserError::new(why));
             }
         }
-        Event::Explained { seen, .. } => {
-            for answer in seen {
+        Event::Explained { results, .. } => {
+            for answer in results {
                 let trace = answer.result.as_ref().ok();
                 if let Some(Err(why)) = trace.map(|trace| check_within(trace, PATCH_LIMIT)) {
                     answer.result = Err(UserError::new(why.0));
@@ -114,9 +114,9 @@ mod tests {
             });
             let by_hand = Some(serde_json::from_value(reader).unwrap());
             let result = Ok(Arc::new(Trace::default()));
-            let seen = vec![ExplainResult { column: ColumnId(1), result, by_hand }];
-            let told = checked(Event::Explained { job: JobId(1), seen });
-            matches!(told, Event::Explained { seen, .. } if seen[0].by_hand.is_some())
+            let results = vec![ExplainResult { column: ColumnId(1), result, by_hand }];
+            let told = checked(Event::Explained { job: JobId(1), results });
+            matches!(told, Event::Explained { results, .. } if results[0].by_hand.is_some())
         };
         assert!(is_kept(2, 2, 4, 1));
         for (gain, patches, table, sweeps) in
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn a_trace_or_curves_in_disorder_are_an_error_of_theirs() {
         let trace = Trace { grid: Grid::new(1, 2), scores: Some(vec![0.5]), ..Trace::default() };
-        let seen = vec![ExplainResult { column: ColumnId(1), result: Ok(Arc::new(trace)), by_hand: None }];
-        let Event::Explained { seen, .. } = checked(Event::Explained { job: JobId(1), seen }) else {
+        let results = vec![ExplainResult { column: ColumnId(1), result: Ok(Arc::new(trace)), by_hand: None }];
+        let Event::Explained { results, .. } = checked(Event::Explained { job: JobId(1), results }) else {
             panic!("it is passed on")
         };
-        let why = seen[0].result.as_ref().unwrap_err().to_string();
+        let why = results[0].result.as_ref().unwrap_err().to_string();
         assert!(why.contains("1 values of scores for 2 tokens"), "{why}");
         let (image, probe, head, class) = Default::default();
         let (format, reading, seen, grid) = (Format, Reading::default(), Picture::default(), Grid::new(1, 1));

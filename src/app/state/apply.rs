@@ -20,9 +20,9 @@ impl State {
             return Vec::new();
         }
         self.explain_event(&event);
-        if let Event::Explained { job, seen } = &event {
-            self.sheet_explained(*job, seen);
-            self.shared_explained(*job, seen);
+        if let Event::Explained { job, results } = &event {
+            self.sheet_explained(*job, results);
+            self.shared_explained(*job, results);
         }
         // Read before the job is removed from the list.
         let kind = match &event {

@@ -227,7 +227,7 @@ impl State {
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Explain, title);
         let older = self.explaining.replace(job);
-        let explain = Compute::Explain(Explain { asked: items, class, settings, regions });
+        let explain = Compute::Explain(Explain { items, class, settings, regions });
         self.send_instead(older, Request::Compute(job, explain))
     }
 
@@ -250,9 +250,9 @@ impl State {
     /// Applies an event of the explanation job under way; results of older jobs are ignored.
     pub(super) fn explain_event(&mut self, event: &Event) {
         match event {
-            Event::Explained { job, seen } if self.explaining == Some(*job) => {
+            Event::Explained { job, results } if self.explaining == Some(*job) => {
                 self.answered += 1;
-                for answer in seen {
+                for answer in results {
                     if let Err(error) = &answer.result {
                         let text = format!("{}: {error}", self.column_title(answer.column));
                         self.record(Severity::Error, text);

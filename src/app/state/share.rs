@@ -150,7 +150,7 @@ impl State {
         }
         let request = sharing.queue.pop_front().map(|explain| {
             let job = JobId(self.fresh());
-            sharing.explaining = Some((job, explain.asked.clone()));
+            sharing.explaining = Some((job, explain.items.clone()));
             Request::Compute(job, Compute::ExplainMany(explain))
         });
         let done = sharing.findings.len() - usize::from(request.is_some());
@@ -183,7 +183,7 @@ impl State {
     fn explain_of(&mut self, finding: &Finding) -> Explain {
         let now = || self.finding_now(serde_json::Value::Null, None)?.view;
         let view: FindingView = *finding.view.clone().or_else(now).unwrap_or_default();
-        let (mut asked, mut missing) = (Vec::new(), Vec::new());
+        let (mut items, mut missing) = (Vec::new(), Vec::new());
         for (at, column) in (0..).zip(&view.columns) {
             let probe = self.library.probe_at(&column.probe);
             let open = probe.and_then(|id| Some((id, self.library.backbone_of(id)?.0)));
@@ -195,7 +195,7 @@ impl State {
             let image = column.image.clone().unwrap_or_else(|| finding.image.clone());
             let image_seed = self.library.images.at(&image).map_or(0, |id| self.library.image_seed(id));
             let (column, change) = (ColumnId(at), column.change.clone());
-            asked.push(ExplainItem { column, image, backbone, probe, change, image_seed });
+            items.push(ExplainItem { column, image, backbone, probe, change, image_seed });
         }
         if !missing.is_empty() {
             let (name, missing) = (finding.name(), missing.join(", "));
@@ -204,19 +204,19 @@ impl State {
             self.note(Severity::Warning, text);
         }
         let regions = RegionSource::new(self.masks.clone());
-        Explain { asked, class: view.class, settings: view.explain, regions }
+        Explain { items, class: view.class, settings: view.explain, regions }
     }
 
     /// Stores the traces of a finding for one class.
-    pub(super) fn shared_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
+    pub(super) fn shared_explained(&mut self, job: JobId, results: &[ExplainResult]) {
         let Some(mut sharing) = self.sharing.take_if(|sharing| sharing.explaining() == Some(job)) else {
             return;
         };
-        let asked = sharing.explaining.as_mut().map(|(_, asked)| std::mem::take(asked)).unwrap_or_default();
+        let items = sharing.explaining.as_mut().map(|(_, items)| std::mem::take(items)).unwrap_or_default();
         let Some(SharedFinding { finding, traces, pinned }) = sharing.findings.last_mut() else { return };
         let earlier = traces.len();
         let reference = finding.view.as_ref().and_then(|view| view.reference);
-        for (item, answer) in asked.iter().zip(seen) {
+        for (item, answer) in items.iter().zip(results) {
             let trace = match &answer.result {
                 Ok(trace) => trace,
                 Err(error) => {
@@ -250,7 +250,7 @@ impl State {
         let Some(sharing) = self.sharing.as_mut().filter(|sharing| sharing.explaining() == Some(job)) else {
             return Vec::new();
         };
-        let unanswered = sharing.explaining.take().is_some_and(|(_, asked)| !asked.is_empty());
+        let unanswered = sharing.explaining.take().is_some_and(|(_, items)| !items.is_empty());
         let own = sharing.job;
         if error.is_some() || unanswered {
             let error = error.cloned().unwrap_or_else(|| UserError::new("The worker did not answer"));
@@ -292,7 +292,7 @@ impl State {
 
 /// The explanations of a finding: for its own class first, then for each of the others.
 fn requests_by_class(own: Explain, classes: &[String]) -> VecDeque<Explain> {
-    if own.asked.is_empty() {
+    if own.items.is_empty() {
         return VecDeque::new();
     }
     let others = classes.iter().map(|name| ClassChoice::Named(name.clone()));

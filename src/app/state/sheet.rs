@@ -146,14 +146,14 @@ impl State {
         let mut items = items.peekable();
         let class = class_of(items.peek()?);
         let same = items.filter(|item| class_of(item) == class);
-        let (asked, keys): (Vec<_>, Vec<_>) = same.take(MAX_REQUESTED).unzip();
+        let (items, keys): (Vec<_>, Vec<_>) = same.take(MAX_REQUESTED).unzip();
         let settings = self.explain.without_attributions();
-        let images = counted(asked.len(), "image", "images");
+        let images = counted(items.len(), "image", "images");
         let job = self.begin(JobKind::Sheet, format!("Reading {images} for the gallery"));
         self.sheet.requested = Some((job, keys));
         Some(Request::Compute(
             job,
-            Compute::ExplainMany(Explain { asked, class, settings, regions: RegionSource::Nowhere }),
+            Compute::ExplainMany(Explain { items, class, settings, regions: RegionSource::Nowhere }),
         ))
     }
 
@@ -175,9 +175,9 @@ impl State {
     }
 
     /// Stores results, which come in the order of the request.
-    pub(super) fn sheet_explained(&mut self, job: JobId, seen: &[ExplainResult]) {
+    pub(super) fn sheet_explained(&mut self, job: JobId, results: &[ExplainResult]) {
         let Some((_, keys)) = self.sheet.requested.as_mut().filter(|(own, _)| *own == job) else { return };
-        for ((place, key), answer) in std::mem::take(keys).into_iter().zip(seen) {
+        for ((place, key), answer) in std::mem::take(keys).into_iter().zip(results) {
             let map = answer.result.as_ref().map(|trace| Arc::new(ImageMap::from(&**trace)));
             self.keep_map(place, key, map.map_err(Clone::clone));
         }

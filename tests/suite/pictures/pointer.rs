@@ -212,13 +212,13 @@ pub fn answer_explain(window: &mut Window, traces: &[Trace]) {
     let traces: Vec<Arc<Trace>> = traces.iter().cloned().map(Arc::new).collect();
     window.answer_with(move |request| match request {
         Request::Compute(job, Compute::Explain(look)) => {
-            let columns = look.asked.iter().map(|asked| asked.column);
-            let seen = columns.zip(traces.iter().cycle()).map(|(column, trace)| ExplainResult {
+            let columns = look.items.iter().map(|item| item.column);
+            let results = columns.zip(traces.iter().cycle()).map(|(column, trace)| ExplainResult {
                 column,
                 result: Ok(trace.clone()),
                 by_hand: None,
             });
-            vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
+            vec![Event::Explained { job, results: results.collect() }, Event::Finished(job)]
         }
         other => window::succeed(other),
     });

@@ -106,7 +106,7 @@ impl Worker {
                 vec![Event::Recognised { job, found: vec![(file.path, kind)] }, Event::Finished(job)]
             }
             Request::Compute(job, Compute::Explain(look) | Compute::ExplainMany(look)) => {
-                let seen = look.asked.iter().map(|asked| {
+                let results = look.items.iter().map(|asked| {
                     let trace = Arc::new(trace(&asked.image.to_string()));
                     let odd = asked.column.0 % 5 == 4;
                     ExplainResult {
@@ -115,7 +115,7 @@ impl Worker {
                         by_hand: None,
                     }
                 });
-                vec![Event::Explained { job, seen: seen.collect() }, Event::Finished(job)]
+                vec![Event::Explained { job, results: results.collect() }, Event::Finished(job)]
             }
             Request::Thumbnails { wanted, .. } => {
                 let small =

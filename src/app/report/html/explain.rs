@@ -171,7 +171,7 @@ impl ExplainSpec<'_> {
         };
         let warns = class == ClassChoice::Predicted;
         let spec = Explain {
-            asked: pairs.iter().map(item).collect(),
+            items: pairs.iter().map(item).collect(),
             class,
             settings: ExplainSettings::default(),
             regions: RegionSource::default(),
