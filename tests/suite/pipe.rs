@@ -262,9 +262,9 @@ fn folder() -> Folder {
 
 /// One event of each kind that verbs receive.
 fn verb_events() -> Vec<Event> {
-    let inspected = |told| Event::Inspected { job: JOB, told };
-    let evaluated = |told| Event::EvalTold { job: JOB, told };
-    let extracted = |told| Event::ExtractTold { job: JOB, told };
+    let inspected = |event| Event::Inspect { job: JOB, event };
+    let evaluated = |event| Event::Eval { job: JOB, event };
+    let extracted = |event| Event::Extract { job: JOB, event };
     let file = || ResultFile { path: "one/gap.npz".into(), bytes: vec![0, 159, 255] };
     let document =
         serde_json::json!({"image": "x.png", "logit": 0.1, "whole": 1.0, "null": null, "count": -3});
@@ -289,8 +289,8 @@ fn verb_events() -> Vec<Event> {
         evaluated(eval::EvalEvent::Note("so many".into())),
         evaluated(eval::EvalEvent::Begun),
         evaluated(eval::EvalEvent::LeftOut { probe: "gap".into(), error: "no order".into() }),
-        evaluated(eval::EvalEvent::Asked(Box::new(answered))),
-        evaluated(eval::EvalEvent::Survey { probe: "gap".into(), files: vec![file(), file()] }),
+        evaluated(eval::EvalEvent::Evaluated(Box::new(answered))),
+        evaluated(eval::EvalEvent::Evaluation { probe: "gap".into(), files: vec![file(), file()] }),
         evaluated(eval::EvalEvent::Baseline(baseline)),
         evaluated(eval::EvalEvent::Found { title: "birds".into(), images: 5, masks: 0 }),
         evaluated(eval::EvalEvent::Kept(Some("evaluation.json".into()))),
@@ -407,22 +407,22 @@ fn every_event_survives_a_pipe() {
         Event::ImagesCompared(..),
         Event::Recognised { .. },
         Event::FolderListed { .. },
-        Event::Inspected { told: inspect::InspectEvent::Begun(_), .. },
-        Event::Inspected { told: inspect::InspectEvent::File(_), .. },
-        Event::Inspected { told: inspect::InspectEvent::Explained(_), .. },
-        Event::Inspected { told: inspect::InspectEvent::Failed(_), .. },
-        Event::Inspected { told: inspect::InspectEvent::Passed(_), .. },
-        Event::Inspected { told: inspect::InspectEvent::Note(_), .. },
-        Event::EvalTold { told: eval::EvalEvent::Note(_), .. },
-        Event::EvalTold { told: eval::EvalEvent::Begun, .. },
-        Event::EvalTold { told: eval::EvalEvent::LeftOut { .. }, .. },
-        Event::EvalTold { told: eval::EvalEvent::Asked(_), .. },
-        Event::EvalTold { told: eval::EvalEvent::Survey { .. }, .. },
-        Event::EvalTold { told: eval::EvalEvent::Baseline(_), .. },
-        Event::EvalTold { told: eval::EvalEvent::Found { .. }, .. },
-        Event::EvalTold { told: eval::EvalEvent::Kept(_), .. },
-        Event::ExtractTold { told: extract::verb::ExtractEvent::Note(_), .. },
-        Event::ExtractTold { told: extract::verb::ExtractEvent::Done(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::Begun(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::File(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::Explained(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::Failed(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::Passed(_), .. },
+        Event::Inspect { event: inspect::InspectEvent::Note(_), .. },
+        Event::Eval { event: eval::EvalEvent::Note(_), .. },
+        Event::Eval { event: eval::EvalEvent::Begun, .. },
+        Event::Eval { event: eval::EvalEvent::LeftOut { .. }, .. },
+        Event::Eval { event: eval::EvalEvent::Evaluated(_), .. },
+        Event::Eval { event: eval::EvalEvent::Evaluation { .. }, .. },
+        Event::Eval { event: eval::EvalEvent::Baseline(_), .. },
+        Event::Eval { event: eval::EvalEvent::Found { .. }, .. },
+        Event::Eval { event: eval::EvalEvent::Kept(_), .. },
+        Event::Extract { event: extract::verb::ExtractEvent::Note(_), .. },
+        Event::Extract { event: extract::verb::ExtractEvent::Done(_), .. },
         Event::Explained { .. },
         Event::Training { event: TrainEvent::Planned(_), .. },
         Event::Training { event: TrainEvent::Timed(_), .. },
@@ -500,8 +500,8 @@ fn messages_that_were_sent_before_are_understood() {
         Event::Warning { job: JOB, text: "left out".into() },
         Event::ThumbnailReady { image: ImageId(5), picture },
         Event::Explained { job: JOB, results: vec![result] },
-        Event::Inspected { job: JOB, told: inspect::InspectEvent::File(file) },
-        Event::EvalTold { job: JOB, told: eval::EvalEvent::Begun },
+        Event::Inspect { job: JOB, event: inspect::InspectEvent::File(file) },
+        Event::Eval { job: JOB, event: eval::EvalEvent::Begun },
         Event::Failed(JOB, UserError::new("no order").remedy("Choose another probe")),
         Event::Finished(JOB),
     ];

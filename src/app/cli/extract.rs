@@ -20,7 +20,7 @@ use crate::model::{backbone, data};
 #[command(after_long_help = backbone::listed())]
 pub struct Extract {
     #[command(flatten)]
-    asked: ExtractFlags,
+    flags: ExtractFlags,
     #[command(flatten)]
     on: OnFlags,
     /// Print one JSON document to standard output.
@@ -33,22 +33,20 @@ pub struct Extract {
 impl Extract {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        if self.submit.submit.is_some() && (self.on.host().is_some() || self.asked.plan) {
+        if self.submit.submit.is_some() && (self.on.host().is_some() || self.flags.plan) {
             refuse!("--submit extracts in tasks of this machine: leave out --on and --plan, or --submit");
         }
-        if let Some(place) = self.submit.place(self.asked.part.is_some())? {
+        if let Some(place) = self.submit.place(self.flags.part.is_some())? {
             return self.submit(place);
         }
         let json = self.json;
-        let ended = self.on.perform(Compute::Extract(Box::new(self.asked)), &|event, bar| {
+        let ended = self.on.perform(Compute::Extract(Box::new(self.flags)), &|event, bar| {
             bar.suspend(|| match event {
-                Event::ExtractTold { told: ExtractEvent::Note(text), .. } => {
+                Event::Extract { event: ExtractEvent::Note(text), .. } => {
                     say!("{text}");
                     Ok(())
                 }
-                Event::ExtractTold { told: ExtractEvent::Done(document), .. } if json => {
-                    stdout::line(document)
-                }
+                Event::Extract { event: ExtractEvent::Done(document), .. } if json => stdout::line(document),
                 _ => Ok(()),
             })
         })?;
@@ -57,7 +55,7 @@ impl Extract {
 
     /// Submits the extraction as tasks, in a folder beside the cache that they fill; the last one checks all tokens.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
-        let flags = &self.asked;
+        let flags = &self.flags;
         let tasks = self.submit.required_tasks()?;
         let dataset = data::open(&flags.data)?;
         let tokens = flags.tokens.over(TokenSettings::default());

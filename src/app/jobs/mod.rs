@@ -146,14 +146,14 @@ impl Compute {
                 return evaluate::run(engine, spec, reporter, tell);
             }
             Self::Inspect(flags) => {
-                return inspect::run(engine, flags, reporter, &|told| tell(Event::Inspected { job, told }));
+                return inspect::run(engine, flags, reporter, &|event| tell(Event::Inspect { job, event }));
             }
             Self::Eval(flags) => {
-                let tell = |told| tell(Event::EvalTold { job, told });
+                let tell = |event| tell(Event::Eval { job, event });
                 return evaluate::verb::run(engine, flags, reporter, &tell);
             }
             Self::Extract(flags) => {
-                let tell = |told| tell(Event::ExtractTold { job, told });
+                let tell = |event| tell(Event::Extract { job, event });
                 return extract::verb::run(engine, flags, reporter, &tell);
             }
         };
@@ -225,11 +225,26 @@ pub enum Event {
     /// A dataset's token vectors are ready to be compared.
     ImagesCompared(JobId, Arc<ImageSpace>),
     /// An event of the verb `inspect`.
-    Inspected { job: JobId, told: inspect::InspectEvent },
+    #[serde(rename = "Inspected")] // its first name, which other versions send
+    Inspect {
+        job: JobId,
+        #[serde(rename = "told")]
+        event: inspect::InspectEvent,
+    },
     /// An event of the verb `eval`.
-    EvalTold { job: JobId, told: evaluate::verb::EvalEvent },
+    #[serde(rename = "EvalTold")]
+    Eval {
+        job: JobId,
+        #[serde(rename = "told")]
+        event: evaluate::verb::EvalEvent,
+    },
     /// An event of the verb `extract`.
-    ExtractTold { job: JobId, told: extract::verb::ExtractEvent },
+    #[serde(rename = "ExtractTold")]
+    Extract {
+        job: JobId,
+        #[serde(rename = "told")]
+        event: extract::verb::ExtractEvent,
+    },
     /// The kinds of dropped files.
     Recognised { job: JobId, found: Vec<(PathBuf, PathKind)> },
     /// The entries of a folder.
@@ -284,9 +299,9 @@ impl Event {
             | Self::Evaluated { job, .. }
             | Self::StabilityMeasured { job, .. }
             | Self::RemovalMeasured { job, .. }
-            | Self::Inspected { job, .. }
-            | Self::EvalTold { job, .. }
-            | Self::ExtractTold { job, .. }
+            | Self::Inspect { job, .. }
+            | Self::Eval { job, .. }
+            | Self::Extract { job, .. }
             | Self::Recognised { job, .. }
             | Self::FolderListed { job, .. }
             | Self::Explained { job, .. }

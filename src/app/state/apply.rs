@@ -71,9 +71,9 @@ impl State {
             | Event::Progress(..)
             | Event::Explained { .. }
             | Event::Warning { .. }
-            | Event::Inspected { .. }
-            | Event::EvalTold { .. }
-            | Event::ExtractTold { .. } => {}
+            | Event::Inspect { .. }
+            | Event::Eval { .. }
+            | Event::Extract { .. } => {}
         }
         Vec::new()
     }

@@ -134,8 +134,8 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     let mut bytes = Vec::new();
     Hello::asking(false).write(&mut bytes).expect("a greeting");
     let (job, path) = (JobId(1), "../beside".into());
-    for told in [InspectEvent::Begun(1), InspectEvent::File(ResultFile { path, bytes: vec![1] })] {
-        frame::write(&mut bytes, &Event::Inspected { job, told }, true).expect("an event");
+    for event in [InspectEvent::Begun(1), InspectEvent::File(ResultFile { path, bytes: vec![1] })] {
+        frame::write(&mut bytes, &Event::Inspect { job, event }, true).expect("an event");
     }
     frame::write(&mut bytes, &Event::Finished(job), true).expect("an event");
     let file = desk.path().join("says");

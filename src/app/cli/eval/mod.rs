@@ -24,7 +24,7 @@ use crate::model::io::atomic_file;
 #[command(after_long_help = LONG)]
 pub struct Eval {
     #[command(flatten)]
-    asked: EvalFlags,
+    flags: EvalFlags,
     #[command(flatten)]
     on: OnFlags,
     /// Print one JSON document per line, and nothing else, to standard output.
@@ -71,7 +71,7 @@ stopped by Ctrl-C."#;
 
 /// Prints the events of the job, and collects the results for the table.
 struct Report {
-    asked: EvalFlags,
+    flags: EvalFlags,
     json: bool,
     results: Mutex<Results>,
 }
@@ -89,7 +89,7 @@ struct Results {
 impl Eval {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
-        let EvalFlags { part, join, .. } = &self.asked;
+        let EvalFlags { part, join, .. } = &self.flags;
         let is_task = part.is_some() || join.is_some();
         let in_parts = self.submit.submit.is_some() || is_task;
         if in_parts && self.on.host().is_some() {
@@ -97,20 +97,20 @@ impl Eval {
                 "--on evaluates in one process there: --submit, --part and --join work only on this machine"
             );
         }
-        if in_parts && self.asked.stability {
+        if in_parts && self.flags.stability {
             refuse!("--stability reads changed images for all probes at once: use it without --submit");
         }
         if let Some(place) = self.submit.place(is_task)? {
             return self.submit(place);
         }
-        if let Some(folder) = &self.asked.evaluation {
+        if let Some(folder) = &self.flags.evaluation {
             let refused =
                 |why| Usage(format!("--evaluation {}: cannot be written to: {why}", folder.display()));
             atomic_file::can_write(folder).map_err(refused)?;
         }
-        let report = Report { asked: self.asked.clone(), json: self.json, results: Mutex::default() };
-        let ended = self.on.perform(Compute::Eval(Box::new(self.asked)), &|event, bar| match event {
-            Event::EvalTold { told, .. } => report.print_event(told, bar),
+        let report = Report { flags: self.flags.clone(), json: self.json, results: Mutex::default() };
+        let ended = self.on.perform(Compute::Eval(Box::new(self.flags)), &|event, bar| match event {
+            Event::Eval { event, .. } => report.print_event(event, bar),
             _ => Ok(()),
         })?;
         Ok(if ended { ExitCode::SUCCESS } else { interrupt::code() })
@@ -118,8 +118,8 @@ impl Eval {
 
     /// Submits the evaluation as tasks, each on some of the images; the last one joins their results.
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
-        let folder = self.asked.home()?;
-        let tasks = self.submit.required_tasks()?.min(self.asked.images()?.max(1));
+        let folder = self.flags.home()?;
+        let tasks = self.submit.required_tasks()?.min(self.flags.images()?.max(1));
         let words = SubmitFlags::others_typed()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
         let stages = vec![Stage::cut("eval", words, tasks), Stage::single(JOIN, join)];
@@ -130,7 +130,7 @@ impl Eval {
 impl Report {
     fn print_event(&self, event: EvalEvent, bar: &ProgressBar) -> anyhow::Result<()> {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = self.asked.evaluation.as_deref();
+        let folder = self.flags.evaluation.as_deref();
         bar.suspend(|| match event {
             EvalEvent::Note(text) => {
                 say!("{text}");
@@ -143,13 +143,13 @@ impl Report {
                 say!("warning: left out: {of}{error}");
                 self.print_json(|| json!({"event": "failure", "probe": probe, "error": error}))
             }
-            EvalEvent::Asked(probe) => {
+            EvalEvent::Evaluated(probe) => {
                 let EvaluatedProbe { file, metrics, .. } = &*probe;
-                self.print_json(|| output::document(file, &self.asked.reading, metrics))?;
+                self.print_json(|| output::document(file, &self.flags.reading, metrics))?;
                 results.probes.push(*probe);
                 Ok(())
             }
-            EvalEvent::Survey { probe, files } => {
+            EvalEvent::Evaluation { probe, files } => {
                 let Some(folder) = folder else { return Ok(()) };
                 results.others.extend(tables_of_others(folder, &files));
                 files.iter().try_for_each(|file| file.save(folder))?;
@@ -183,7 +183,7 @@ impl Report {
                 let Some(file) = file else { return Ok(()) };
                 say!("saved to {}", file.display());
                 // Reports are of the best epoch's probes.
-                let EvalFlags { run, causal, last: false, .. } = &self.asked else { return Ok(()) };
+                let EvalFlags { run, causal, last: false, .. } = &self.flags else { return Ok(()) };
                 if let (Some(run), Some(_)) = (run, causal) {
                     say!("`ssmprobe report {} --table causal` shows the removal curves", shell_path(run));
                 }

@@ -14,7 +14,7 @@ use crate::model::backbone;
 #[command(after_long_help = format!("{LONG}\n\n{}", backbone::listed()))]
 pub struct Inspect {
     #[command(flatten)]
-    asked: InspectFlags,
+    flags: InspectFlags,
     /// Folder to write to; created if missing, files of the same name are replaced.
     #[arg(long, value_name = "OUT")]
     out: PathBuf,
@@ -73,8 +73,8 @@ impl Inspect {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         interrupt::listen();
         let report = Report::new(self.out, self.json);
-        let ended = self.on.perform(Compute::Inspect(Box::new(self.asked)), &|event, _| match event {
-            Event::Inspected { told, .. } => report.print_event(told),
+        let ended = self.on.perform(Compute::Inspect(Box::new(self.flags)), &|event, _| match event {
+            Event::Inspect { event, .. } => report.print_event(event),
             _ => Ok(()),
         })?;
         let code = report.finish()?;

@@ -56,8 +56,8 @@ impl Report {
     }
 
     /// Prints an event or writes its file, on any thread.
-    pub fn print_event(&self, told: InspectEvent) -> anyhow::Result<()> {
-        match told {
+    pub fn print_event(&self, inspected: InspectEvent) -> anyhow::Result<()> {
+        match inspected {
             InspectEvent::Begun(images) => {
                 atomic_file::make_folder(&self.out).with_context(|| {
                     format!("{}: the output folder cannot be created", self.out.display())

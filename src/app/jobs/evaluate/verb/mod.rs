@@ -63,11 +63,13 @@ pub enum EvalEvent {
     /// A probe cannot be evaluated.
     LeftOut { probe: PathBuf, error: String },
     /// A probe was evaluated on every image.
-    Asked(Box<EvaluatedProbe>),
+    #[serde(rename = "Asked")] // its first name, which other versions send
+    Evaluated(Box<EvaluatedProbe>),
     /// The results of a probe on every image, if requested.
-    Survey { probe: PathBuf, files: Vec<ResultFile> },
+    #[serde(rename = "Survey")]
+    Evaluation { probe: PathBuf, files: Vec<ResultFile> },
     /// A baseline on the same tokens.
-    #[serde(rename = "Anchor")] // its first name, which other versions send
+    #[serde(rename = "Anchor")]
     Baseline(Baseline),
     /// Every probe that could be evaluated was evaluated.
     Found {
@@ -248,9 +250,9 @@ impl Eval<'_> {
                 Ok(Some((answer, files))) => {
                     complete += 1;
                     results.add(&answer, self.flags.seed)?;
-                    (self.sink)(EvalEvent::Asked(Box::new(answer)))?;
+                    (self.sink)(EvalEvent::Evaluated(Box::new(answer)))?;
                     if let Some(files) = files.transpose()? {
-                        (self.sink)(EvalEvent::Survey { probe: file.path.clone(), files })?;
+                        (self.sink)(EvalEvent::Evaluation { probe: file.path.clone(), files })?;
                     }
                 }
                 Ok(None) => partial += 1,
