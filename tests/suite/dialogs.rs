@@ -259,7 +259,7 @@ fn tab_goes_on_to_the_columns_of_a_comparison_that_are_out_of_sight_and_back_to_
 fn tab_reaches_every_file_that_a_workspace_misses() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("w.ssmprobe");
-    let image = |id| SavedImage { id: ImageId(id), place: folder.path().join(format!("{id}.png")).into() };
+    let image = |id| SavedImage { id: ImageId(id), source: folder.path().join(format!("{id}.png")).into() };
     let workspace = Workspace { images: (11..=30).map(image).collect(), ..Workspace::default() };
     workspace.save(&file).expect("saved");
     let mut window = Window::new();

@@ -290,9 +290,9 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
     let (place, class) = (part.dataset.samples[part.samples[1]].source.clone(), ClassChoice::Predicted);
     let (image, seed, image_seed) = (ImageId(1), 0, 0);
     let measure =
-        stability::StabilityRequest { subject: subject(1), image, place: place.clone(), seed, image_seed };
+        stability::StabilityRequest { subject: subject(1), image, source: place.clone(), seed, image_seed };
     let spec = RemovalSpec { modes: vec![Mode::Rerouted], ..RemovalSpec::default() };
-    let remove = RemovalRequest { subject: subject(1), place, class, spec, image_seed };
+    let remove = RemovalRequest { subject: subject(1), source: place, class, spec, image_seed };
     let [measure, remove] = [(60, Compute::Stability(measure)), (61, Compute::Removal(remove))]
         .map(|(job, request)| Request::Compute(JobId(job), request));
     for request in [measure, remove, evaluate] {
@@ -1240,7 +1240,7 @@ fn a_dataset_that_is_read_anew_keeps_what_is_looked_at() {
     let [selected, other] = [3, 5].map(|at| *state.library.images.get_index(at).expect("an image").0);
     state.dispatch(Command::SelectImage(selected));
     state.dispatch(Command::SetImage(column, Some(other)));
-    let place = |state: &State, id| state.library.images[&id].place.clone();
+    let place = |state: &State, id| state.library.images[&id].source.clone();
     let before = [selected, other].map(|id| place(&state, id));
     open_split(&mut state, "birds", &part.dataset, None);
     let after = [state.selection.image, state.columns[&column].image].map(|id| id.expect("an image"));
@@ -1484,8 +1484,13 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
     let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap", "vmamba"]);
     let mut ask = |probe: u64, job: u64| {
         let (image, place) = (ImageId(1), fixture("images/one.png").into());
-        let ask =
-            stability::StabilityRequest { subject: subject(probe), image, place, seed: 0, image_seed: 0 };
+        let ask = stability::StabilityRequest {
+            subject: subject(probe),
+            image,
+            source: place,
+            seed: 0,
+            image_seed: 0,
+        };
         let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer =
             events.into_iter().find_map(pick!(Event::StabilityMeasured { answer, .. } => answer.result));
@@ -1584,7 +1589,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
         let image = (0..part.samples.len()).find(known).expect("one");
         let request = RemovalRequest {
             subject: answer.subject.clone(),
-            place: folder.path().join(&part.set.images[image]).into(),
+            source: folder.path().join(&part.set.images[image]).into(),
             class: ClassChoice::Named(part.set.classes[part.set.class[image] as usize].clone()),
             spec,
             image_seed: part.samples[image] as u64,

@@ -478,7 +478,7 @@ fn the_next_training_is_on_the_dataset_that_is_looked_at_until_another_is_chosen
 
 /// The names of the images that the gallery shows.
 fn gallery(state: &State) -> Vec<String> {
-    let name = |id: ImageId| state.library.images[&id].place.to_string();
+    let name = |id: ImageId| state.library.images[&id].source.to_string();
     state.gallery_images(state.focus()).into_iter().map(name).collect()
 }
 
@@ -487,7 +487,7 @@ fn dataset(state: &State, name: &str) -> DatasetId {
 }
 
 fn shown(state: &State) -> String {
-    state.current_image().expect("an image").place.to_string()
+    state.current_image().expect("an image").source.to_string()
 }
 
 #[test]
@@ -517,7 +517,7 @@ fn a_dataset_that_opens_beside_another_is_what_is_shown() {
     assert_eq!((gallery(&state).len(), state.gallery_dataset()), (12, None));
     // Selecting an image switches to its dataset.
     wants!(state, Command::UseDataset(dataset(&state, "birds")));
-    let car = state.library.images.iter().find(|(_, image)| image.place.path == Path::new("cars/2.png"));
+    let car = state.library.images.iter().find(|(_, image)| image.source.path == Path::new("cars/2.png"));
     wants!(state, Command::SelectImage(*car.expect("a car").0));
     assert_eq!((shown(&state).as_str(), gallery(&state)[0].as_str()), ("cars/2.png", "cars/0.png"));
 }
@@ -539,7 +539,7 @@ fn the_class_filter_and_the_labels_are_those_of_the_images_own_dataset() {
         "a class of birds is none of cars"
     );
     let label = |state: &State, path: &str| {
-        let all = state.library.images.values().filter(|image| image.place.path == Path::new(path));
+        let all = state.library.images.values().filter(|image| image.source.path == Path::new(path));
         all.map(|image| image.label.expect("a label").dataset).collect::<Vec<_>>()
     };
     let [birds, cars] = ["birds", "cars"].map(|name| dataset(&state, name));

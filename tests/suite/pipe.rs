@@ -147,11 +147,11 @@ fn every_request_survives_a_pipe() {
     let resume = Fetch::Resume { folder: "run".into(), device: Some("cpu".into()), cache: None };
     let dataset = Files::OpenDataset { entry: DatasetId(4), path: "birds".into(), split: Some(Split::Val) };
     let stability =
-        StabilityRequest { subject: subject.clone(), image, place: place.clone(), seed, image_seed };
+        StabilityRequest { subject: subject.clone(), image, source: place.clone(), seed, image_seed };
     let spec = RemovalSpec { modes: vec![Mode::Frozen, Mode::Pixels], steps: 7, seed };
     let removal = RemovalRequest {
         subject: subject.clone(),
-        place: place.clone(),
+        source: place.clone(),
         class: class.clone(),
         spec,
         image_seed,

@@ -23,7 +23,7 @@ fn the_worker_removes_tokens_and_patches_as_inspect_does() {
         let subject =
             EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None };
         let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
-        let request = RemovalRequest { subject, place: path.clone().into(), class, spec, image_seed: 0 };
+        let request = RemovalRequest { subject, source: path.clone().into(), class, spec, image_seed: 0 };
         let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
         let reports = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
         let answer = events.into_iter().find_map(pick!(Event::RemovalMeasured { answer, .. } => answer));
@@ -84,7 +84,7 @@ fn curves(
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change };
     let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
     let (place, class) = (fixture("images/one.png").into(), ClassChoice::Predicted);
-    let request = RemovalRequest { subject, place, class, spec, image_seed };
+    let request = RemovalRequest { subject, source: place, class, spec, image_seed };
     let mut reporter = Reopening(Some(again), Cancel::default());
     JobError::answer(removal::run(&mut engine, &request, &mut reporter)).ok().expect("not cancelled")
 }
@@ -162,7 +162,10 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
     assert!(state.removal_of(column).is_some_and(|known| known.is_err()));
     // In another workspace the same ids are of other images.
     let mut other = state.workspace(serde_json::Value::Null);
-    other.images.iter_mut().for_each(|image| image.place = Path::new("other").join(&image.place.path).into());
+    other
+        .images
+        .iter_mut()
+        .for_each(|image| image.source = Path::new("other").join(&image.source.path).into());
     let requests = state.restore(other);
     state::play(&mut state, requests);
     assert!(state.removal_of(column).is_none());

@@ -1150,7 +1150,7 @@ fn a_line_that_an_earlier_version_noted_is_a_finding() {
         [(at("birds/b.png"), Some(3), "Wrong beak".to_owned()), (at("c.png"), None, "Fur".to_owned())];
     for _ in 0..2 {
         assert_eq!(noted(&workspace), expected);
-        let starred: Vec<PathBuf> = workspace.notes.iter().map(|note| note.place.path.clone()).collect();
+        let starred: Vec<PathBuf> = workspace.notes.iter().map(|note| note.source.path.clone()).collect();
         assert_eq!(starred, [at("a.png"), at("c.png")]);
         let mut state = State::new(Settings::default());
         state.restore(workspace);
@@ -1165,10 +1165,10 @@ fn stars_and_findings_follow_an_image_and_a_dataset_that_are_found_elsewhere() {
     let at = |name: &str| home.path().join(name);
     std::fs::create_dir_all(at("new/birds/x")).expect("a folder");
     std::fs::write(at("new/a.png"), "").expect("a file");
-    let on = |path: &str| SavedNote { place: at(path).into(), starred: true, text: String::new() };
+    let on = |path: &str| SavedNote { source: at(path).into(), starred: true, text: String::new() };
     let found = |path: &str| Finding { image: at(path).into(), note: "Edge".into(), view: None };
     let mut workspace = Workspace {
-        images: vec![SavedImage { id: ImageId(1), place: at("old/a.png").into() }],
+        images: vec![SavedImage { id: ImageId(1), source: at("old/a.png").into() }],
         datasets: vec![SavedDataset { id: DatasetId(2), path: at("old/birds"), split: None }],
         notes: vec![on("old/a.png"), on("old/birds/x/1.png"), on("other/1.png")],
         findings: vec![found("old/birds/x/2.png"), found("other/2.png")],

@@ -40,7 +40,7 @@ fn look(job: u64) -> Request {
 pub(super) fn stability_request() -> stability::StabilityRequest {
     let subject = EvalProbe { probe: ProbeId(1), backbone: BackboneId(1), change: Intervention::None };
     let (image, place) = (ImageId(1), fixture("images/one.png").into());
-    stability::StabilityRequest { subject, image, place, seed: 0, image_seed: 0 }
+    stability::StabilityRequest { subject, image, source: place, seed: 0, image_seed: 0 }
 }
 
 fn train_event(event: &Event) -> Option<&TrainEvent> {

@@ -508,7 +508,7 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     desk.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
     settle(&mut desk, &mut state);
     assert_eq!(state.library.images.len(), 10_000);
-    let names: Vec<_> = state.library.images.values().map(|image| image.place.path.clone()).collect();
+    let names: Vec<_> = state.library.images.values().map(|image| image.source.path.clone()).collect();
     assert!(names.is_sorted());
     let sieve = ssmprobe::app::state::GalleryFilter { text: "B".into(), ..Default::default() };
     state.dispatch(Command::SetGalleryFilter(Box::new(sieve)));

@@ -24,7 +24,8 @@ pub struct RemovalRequest {
     /// The probe.
     pub subject: EvalProbe,
     /// The image.
-    pub place: ImageSource,
+    #[serde(rename = "place")] // its first name, which other versions send
+    pub source: ImageSource,
     /// The class.
     pub class: ClassChoice,
     /// Modes and settings.
@@ -43,12 +44,12 @@ pub fn run(
     request: &RemovalRequest,
     reporter: &mut dyn Reporter,
 ) -> Result<Removal, JobError> {
-    let RemovalRequest { subject, place, class, spec, image_seed } = request;
+    let RemovalRequest { subject, source, class, spec, image_seed } = request;
     let EvalProbe { probe, backbone, change } = subject.clone();
     // A copy: the probe may be closed meanwhile.
     let loaded = engine.probe(probe)?.clone();
     engine.reopen(backbone, reporter)?;
-    let photo = engine.env.decode(place)?;
+    let photo = engine.env.decode(source)?;
     let class = class.of_probe(&loaded.probe)?;
     let key = engine.backbone(backbone)?.key.clone();
     let reader = &engine.backbone(backbone)?.reader;
@@ -56,7 +57,7 @@ pub fn run(
     let tokens = reader.forward(std::slice::from_ref(&pixels))?.swap_remove(0);
     let reading = Reading { change, tokens: reader.changes(&loaded.probe), ..Reading::default() };
     let image = Image {
-        name: place.short(),
+        name: source.short(),
         tokens: &tokens,
         pixels: &pixels,
         seen: &reader.seen(&pixels),

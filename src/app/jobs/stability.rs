@@ -29,7 +29,8 @@ pub struct StabilityRequest {
     /// The image's id in the library.
     pub image: ImageId,
     /// Its file.
-    pub place: ImageSource,
+    #[serde(rename = "place")] // its first name, which other versions send
+    pub source: ImageSource,
     /// Seed of crops and noise.
     pub seed: u64,
     /// Seed of random orders, as in [`ExplainItem::image_seed`](super::ExplainItem::image_seed).
@@ -72,7 +73,7 @@ fn measure(
         return Err(UserError::new(why).remedy("Choose the order of patches `row by row`").into());
     }
     let (key, preprocessor) = (open.key.clone(), open.reader.preprocessor.clone());
-    let photo = engine.env.decode(&spec.place)?;
+    let photo = engine.env.decode(&spec.source)?;
     let seen = preprocessor.picture(&photo)?;
     let kinds = kinds(spec.seed);
     let mut pixels = vec![preprocessor.pixels(&seen)];
@@ -86,7 +87,7 @@ fn measure(
     }
     // Open probes that differ in their seed alone, by their names.
     let peers = engine.probes.values().map(|peer| (peer.name(), &peer.probe)).collect();
-    let (image, name) = (spec.place.short(), loaded.name());
+    let (image, name) = (spec.source.short(), loaded.name());
     let tokens_changed = engine.backbone(backbone)?.reader.changes(&loaded.probe);
     let reading = Reading { change, tokens: tokens_changed, ..Reading::default() };
     let measurement =

@@ -180,7 +180,7 @@ impl State {
         dataset.status = Status::Ready(part.clone());
         let show = std::mem::take(&mut dataset.show);
         // The dataset's images may get new ids: the selected ones are found again by their paths.
-        let place = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.place.clone());
+        let place = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.source.clone());
         let selected = place(self.selection.image);
         let in_columns: Vec<_> = self.columns.values().map(|column| place(column.image)).collect();
         self.evaluations.dataset.get_or_insert(id);

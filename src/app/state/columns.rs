@@ -75,7 +75,7 @@ impl State {
         let Some(column) = self.columns.get(&id) else { return false };
         let ColumnState::Waiting(Some(trace)) = &column.shown else { return false };
         let own = column.image.or(self.selection.image).and_then(|image| self.library.images.get(&image));
-        own.is_some_and(|own| own.place.to_string() != trace.image)
+        own.is_some_and(|own| own.source.to_string() != trace.image)
     }
 
     pub(super) fn close_images(&mut self, mut ids: Vec<ImageId>) -> Vec<Request> {

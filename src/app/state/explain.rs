@@ -88,7 +88,7 @@ impl State {
     pub(super) fn reading_of(&self, column: ColumnId, image: ImageId) -> Option<(EvalProbe, ImageSource)> {
         let column = self.columns.get(&column)?;
         let subject = self.library.eval_probe(column.probe, column.change.clone())?;
-        Some((subject, self.library.images.get(&image)?.place.clone()))
+        Some((subject, self.library.images.get(&image)?.source.clone()))
     }
 
     /// Notes what a column lacks to be read: its backbone was closed, or no open one fits.
@@ -209,7 +209,7 @@ impl State {
             let (probe, change) = (column.probe, column.change.clone());
             items.push(ExplainItem {
                 column: id,
-                image: file.place.clone(),
+                image: file.source.clone(),
                 backbone,
                 probe,
                 change,

@@ -141,7 +141,7 @@ impl Findings {
 
     /// The findings of an image.
     pub fn of_image(&self, image: &Image) -> impl Iterator<Item = (FindingId, &Finding)> {
-        self.iter().filter(|(_, finding)| finding.image == image.place)
+        self.iter().filter(|(_, finding)| finding.image == image.source)
     }
 
     /// The starred images, the oldest star first.
@@ -151,7 +151,7 @@ impl Findings {
 
     /// Whether an image has a star.
     pub fn is_starred(&self, image: &Image) -> bool {
-        self.stars.contains_key(&image.place)
+        self.stars.contains_key(&image.source)
     }
 
     /// Replaces some findings; returns their previous state ([`entries::swap`]).
@@ -180,7 +180,7 @@ impl State {
         }
         let what = if starred { "Star" } else { "Unstar" };
         let entry = starred.then_some((self.findings.stars.len(), ()));
-        let (text, place) = (format!("{what} {}", image.name()), image.place.clone());
+        let (text, place) = (format!("{what} {}", image.name()), image.source.clone());
         self.change(text, |parts| _ = parts.stars.insert(place, entry))
     }
 
@@ -201,7 +201,7 @@ impl State {
         let column = |column: &Column| {
             Some(FindingColumn {
                 probe: self.library.probes.get(&column.probe)?.path.clone(),
-                image: column.image.and_then(|image| Some(self.library.images.get(&image)?.place.clone())),
+                image: column.image.and_then(|image| Some(self.library.images.get(&image)?.source.clone())),
                 change: column.change.clone(),
                 compared: column.compared,
             })
@@ -219,7 +219,7 @@ impl State {
             explain: self.explain,
             layout,
         };
-        let image = self.current_image()?.place.clone();
+        let image = self.current_image()?.source.clone();
         Some(Finding { image, note: String::new(), view: Some(Box::new(view)) })
     }
 

@@ -203,7 +203,7 @@ impl State {
                     || has_text(&image.name())
                     || has_text(&image.folder())
                     || image.label.is_some_and(has_class)
-                    || noted.contains(&image.place))
+                    || noted.contains(&image.source))
                 && filter.class.is_none_or(|wanted| class(image) == Some(wanted))
                 && has_outcome(filter.outcome, image.label, own(image.label))
                 && (filter.differs.is_none() || differ(image.label, own(image.label), other(image.label)))
@@ -279,7 +279,7 @@ mod tests {
     fn a_column_that_was_removed_filters_nothing() {
         let mut state = State::default();
         let place = std::path::PathBuf::from("a.png").into();
-        let images = vec![SavedImage { id: ImageId(1), place }];
+        let images = vec![SavedImage { id: ImageId(1), source: place }];
         state.restore(Workspace { images, ..Workspace::default() });
         state.gallery_filter.differs = Some(ColumnId(7));
         state.gallery_filter.sort = Sort::Disagreement(ColumnId(7));

@@ -39,8 +39,8 @@ impl Deref for Images {
 
 impl Images {
     /// The image of a path.
-    pub fn at(&self, place: &ImageSource) -> Option<ImageId> {
-        self.by_source.get(place).copied()
+    pub fn at(&self, source: &ImageSource) -> Option<ImageId> {
+        self.by_source.get(source).copied()
     }
 
     /// A number that changes whenever they, their order or their places in datasets change.
@@ -55,7 +55,7 @@ impl Images {
 
     /// Appends an image.
     pub(super) fn insert(&mut self, id: ImageId, image: Image) {
-        let place = image.place.clone();
+        let source = image.source.clone();
         if image.label.is_none() {
             self.loose.insert(id);
         }
@@ -63,7 +63,7 @@ impl Images {
         if let Some(before) = self.all.insert(id, image) {
             unindex(&mut self.by_source, id, &before);
         }
-        self.by_source.entry(place).or_insert(id);
+        self.by_source.entry(source).or_insert(id);
         self.revision += 1;
     }
 
@@ -76,7 +76,7 @@ impl Images {
         let Self { all, by_source, .. } = self;
         was.iter().for_each(|(id, entry)| entry.iter().for_each(|(_, image)| unindex(by_source, *id, image)));
         for (id, image) in was.keys().filter_map(|id| all.get_key_value(id)) {
-            by_source.entry(image.place.clone()).or_insert(*id);
+            by_source.entry(image.source.clone()).or_insert(*id);
         }
         self.reindex();
         was
@@ -124,8 +124,8 @@ impl Images {
         let Self { all, by_source, loose, revision } = self;
         if by_source.len() < all.len() {
             for (id, image) in &*all {
-                if !by_source.contains_key(&image.place) {
-                    by_source.insert(image.place.clone(), *id);
+                if !by_source.contains_key(&image.source) {
+                    by_source.insert(image.source.clone(), *id);
                 }
             }
         }
@@ -136,8 +136,8 @@ impl Images {
 
 /// Takes an image that is gone out of the index by path.
 fn unindex(by_source: &mut HashMap<ImageSource, ImageId>, id: ImageId, image: &Image) {
-    if by_source.get(&image.place) == Some(&id) {
-        by_source.remove(&image.place);
+    if by_source.get(&image.source) == Some(&id) {
+        by_source.remove(&image.source);
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Probe {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
     /// Its file, or its row in a table.
-    pub place: ImageSource,
+    pub source: ImageSource,
     /// Its place in a dataset, if it is of one.
     pub label: Option<Label>,
 }
@@ -188,18 +188,18 @@ impl Probe {
 
 impl Image {
     /// An image of no dataset.
-    pub fn new(place: impl Into<ImageSource>) -> Self {
-        Self { place: place.into(), label: None }
+    pub fn new(source: impl Into<ImageSource>) -> Self {
+        Self { source: source.into(), label: None }
     }
 
     /// Its name in the library.
     pub fn name(&self) -> String {
-        self.place.short()
+        self.source.short()
     }
 
     /// The name of its folder, which is the class in a folder of classes.
     pub fn folder(&self) -> String {
-        self.place.path.parent().map(file_name).unwrap_or_default()
+        self.source.path.parent().map(file_name).unwrap_or_default()
     }
 }
 

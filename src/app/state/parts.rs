@@ -163,7 +163,7 @@ impl State {
             self.replace_temporary(id, &mut wanted.columns, &mut wanted.selection);
         }
         wanted.images.retain(|id, image| {
-            match image.as_ref().map(|(_, image)| (image.label, &image.place)) {
+            match image.as_ref().map(|(_, image)| (image.label, &image.source)) {
                 Some((Some(Label { dataset, at, .. }), _)) => {
                     datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
                 }

@@ -31,12 +31,12 @@ impl State {
     /// Requests the removal curves of a column; cancels an earlier request.
     pub(super) fn remove_tokens(&mut self, column: ColumnId, modes: Vec<Mode>) -> Vec<Request> {
         let Some((image, key)) = self.removal_key(column) else { return Vec::new() };
-        let Some((subject, place)) = self.reading_of(column, image) else { return self.refuse(column) };
-        let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", place.short()));
+        let Some((subject, source)) = self.reading_of(column, image) else { return self.refuse(column) };
+        let job = self.begin(JobKind::Removal, format!("Removing tokens of {}", source.short()));
         let older = self.removals.begin(job, key);
         let spec = RemovalSpec { modes, seed: self.explain.seed, ..RemovalSpec::default() };
         let (class, image_seed) = (self.class_of(self.selection.image), self.library.image_seed(image));
-        let request = RemovalRequest { subject, place, class, spec, image_seed };
+        let request = RemovalRequest { subject, source, class, spec, image_seed };
         self.send_instead(older, Request::Compute(job, Compute::Removal(request)))
     }
 }

@@ -41,9 +41,9 @@ impl State {
         referenced.extend(self.selection.image);
         let is_saved = |(id, image): &(&ImageId, &Image)| image.label.is_none() || referenced.contains(id);
         let images = self.library.images.iter().filter(is_saved);
-        let images = images.map(|(id, image)| SavedImage { id: *id, place: image.place.clone() });
+        let images = images.map(|(id, image)| SavedImage { id: *id, source: image.source.clone() });
         let star =
-            |place: &ImageSource| SavedNote { place: place.clone(), starred: true, text: String::new() };
+            |place: &ImageSource| SavedNote { source: place.clone(), starred: true, text: String::new() };
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),
@@ -103,7 +103,7 @@ impl State {
         (self.gallery_filter, self.evaluations) = (GalleryFilter::default(), super::Evaluations::default());
         (self.stabilities, self.similarities) = (Default::default(), Default::default());
         (self.removals, self.sheet) = (Default::default(), super::Sheet::default());
-        self.restore_findings(workspace.findings, workspace.notes.into_iter().map(|note| note.place));
+        self.restore_findings(workspace.findings, workspace.notes.into_iter().map(|note| note.source));
         let open = workspace.backbones.iter().filter(|backbone| backbone.open);
         let open: Vec<BackboneId> = open.map(|backbone| backbone.id).collect();
         let entry = |saved: SavedBackbone| {
@@ -118,8 +118,8 @@ impl State {
         self.library.probes = workspace.probes.into_iter().map(entry).collect();
         self.library.datasets.clear();
         self.library.images.retain(|_, _| false);
-        for SavedImage { id, place } in workspace.images {
-            self.library.images.insert(id, Image::new(place));
+        for SavedImage { id, source } in workspace.images {
+            self.library.images.insert(id, Image::new(source));
         }
         let known = workspace.columns.into_iter().filter(|column| {
             let image = column.image.is_none_or(|image| self.library.images.contains_key(&image));

@@ -71,7 +71,7 @@ impl State {
     /// The id of an image; `parts` adds it to the library if it is not there.
     fn image_to_show(&mut self, place: &ImageSource, parts: &mut Parts) -> ImageId {
         let is_added = |(id, entry): (&ImageId, &Option<(usize, Image)>)| {
-            entry.as_ref().is_some_and(|(_, image)| image.place == *place).then_some(*id)
+            entry.as_ref().is_some_and(|(_, image)| image.source == *place).then_some(*id)
         };
         let known = self.library.images.at(place).or_else(|| parts.images.iter().find_map(is_added));
         known.unwrap_or_else(|| {

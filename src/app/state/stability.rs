@@ -33,12 +33,12 @@ impl State {
     /// Requests the measurement of a column's order; cancels an earlier request.
     pub(super) fn measure_stability(&mut self, column: ColumnId) -> Vec<Request> {
         let Some((image, key)) = self.stability_key(column) else { return Vec::new() };
-        let Some((subject, place)) = self.reading_of(column, image) else { return self.refuse(column) };
-        let job = self.begin(JobKind::Stability, format!("Changing {} slightly", place.short()));
+        let Some((subject, source)) = self.reading_of(column, image) else { return self.refuse(column) };
+        let job = self.begin(JobKind::Stability, format!("Changing {} slightly", source.short()));
         self.stabilities.forget_failures();
         let older = self.stabilities.begin(job, key);
         let (seed, image_seed) = (self.explain.seed, self.library.image_seed(image));
-        let request = StabilityRequest { subject, image, place, seed, image_seed };
+        let request = StabilityRequest { subject, image, source, seed, image_seed };
         self.send_instead(older, Request::Compute(job, Compute::Stability(request)))
     }
 }

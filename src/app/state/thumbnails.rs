@@ -103,7 +103,7 @@ impl State {
     pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
         let (thumbnails, library) = (&mut self.thumbnails, &self.library.images);
         let unknown = |image: &ImageId| {
-            let place = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.place;
+            let place = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.source;
             Some((*image, place.clone()))
         };
         let wanted = first_visible(images).iter().filter_map(unknown).take(MAX_REQUESTED);
@@ -133,7 +133,7 @@ mod tests {
         let id = ImageId(1);
         let mut state = State::default();
         let tickets = ["a.png", "b.png"].map(|path| {
-            let images = vec![SavedImage { id, place: std::path::PathBuf::from(path).into() }];
+            let images = vec![SavedImage { id, source: std::path::PathBuf::from(path).into() }];
             state.restore(Workspace { images, ..Workspace::default() });
             match &state.show_thumbnails(&[id])[..] {
                 [Request::Thumbnails { wanted, .. }] => wanted[0].0,

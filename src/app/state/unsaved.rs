@@ -32,7 +32,7 @@ impl State {
     pub fn without_removed(&self, mut workspace: Workspace) -> Workspace {
         workspace.backbones.retain(|backbone| !self.is_removed(Path::new(&backbone.source)));
         workspace.probes.retain(|probe| !self.is_removed(&probe.path));
-        workspace.images.retain(|image| !self.is_removed(&image.place.path));
+        workspace.images.retain(|image| !self.is_removed(&image.source.path));
         workspace.datasets.retain(|dataset| !self.is_removed(&dataset.path));
         workspace
     }
@@ -51,7 +51,7 @@ impl State {
     fn files(&self) -> impl Iterator<Item = &Path> {
         let Library { probes, images, datasets, .. } = &self.library;
         let paths = probes.values().map(|probe| &*probe.path);
-        let paths = paths.chain(images.values().map(|image| &*image.place.path));
+        let paths = paths.chain(images.values().map(|image| &*image.source.path));
         paths.chain(datasets.values().map(|dataset| &*dataset.path))
     }
 

@@ -352,7 +352,7 @@ mod tests {
         let [file, away, there] =
             ["w.ssmprobe", "away.png", "there.png"].map(|name| folder.path().join(name));
         std::fs::write(&there, "a picture").expect("written");
-        let image = SavedImage { id: ImageId(1), place: away.into() };
+        let image = SavedImage { id: ImageId(1), source: away.into() };
         Workspace { images: vec![image], ..Workspace::default() }.save(&file).expect("saved");
         window.load(&ctx, file.clone(), false);
         assert!(window.next_outcome(&state).is_empty());
@@ -360,6 +360,6 @@ mod tests {
         window.handle_files(&ctx, what, vec![there.clone()], &state);
         let orders = window.next_outcome(&state);
         let [WindowOrder::Restore(path, found)] = &orders[..] else { panic!("{} orders", orders.len()) };
-        assert_eq!((path, &found.images[0].place.path), (&file, &there));
+        assert_eq!((path, &found.images[0].source.path), (&file, &there));
     }
 }

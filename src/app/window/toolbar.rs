@@ -106,11 +106,11 @@ fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
         }
     }
     // Images in one table are told apart by their row.
-    let name = match image.place.row {
-        Some(row) => format!("Row {row} of {}", ImageSource::from(image.place.path.clone()).short()),
+    let name = match image.source.row {
+        Some(row) => format!("Row {row} of {}", ImageSource::from(image.source.path.clone()).short()),
         None => image.name(),
     };
-    name_within(ui, &name, 190.0 * room.share).on_hover_text(image.place.to_string());
+    name_within(ui, &name, 190.0 * room.share).on_hover_text(image.source.to_string());
     if let Some(class) = cx.state.library.true_class(image) {
         ui.weak("·");
         widgets::label_within(ui, class, 110.0 * room.share).on_hover_text(format!("True class: {class}"));

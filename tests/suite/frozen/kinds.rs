@@ -87,10 +87,10 @@ fn workspace(desk: &Path) -> Workspace {
             fingerprint: fingerprint("b"),
         }],
         images: vec![
-            SavedImage { id: ImageId(4), place: desk.join("data/val/disc-stripes/24.png").into() },
+            SavedImage { id: ImageId(4), source: desk.join("data/val/disc-stripes/24.png").into() },
             SavedImage {
                 id: ImageId(5),
-                place: ssmprobe::model::data::ImageSource {
+                source: ssmprobe::model::data::ImageSource {
                     path: desk.join("data/val/disc-stripes/27.png"),
                     row: Some(6),
                 },

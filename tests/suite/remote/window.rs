@@ -265,7 +265,7 @@ fn what_is_dropped_is_sent_over_and_what_is_too_large_is_not() {
     let image = fixture("images/one.png");
     sitting.drop_file(&image);
     sitting.until("the image", |s| s.state().library.images.len() == 1);
-    let place = sitting.state().library.images.values().next().expect("one").place.path.clone();
+    let place = sitting.state().library.images.values().next().expect("one").source.path.clone();
     assert!(place.starts_with(sitting.folder.path()) && place.file_name() == image.file_name());
     assert_eq!(fs::read(&place).expect("a file"), fs::read(&image).expect("a file"));
     sitting.drop_file(&fixture("probes/gap.safetensors"));

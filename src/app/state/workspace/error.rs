@@ -49,7 +49,7 @@ mod tests {
         use crate::app::jobs::ImageId;
         use crate::app::state::workspace::SavedImage;
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"caf\xe9.png".to_vec()));
-        let images = vec![SavedImage { id: ImageId(1), place: odd.into() }];
+        let images = vec![SavedImage { id: ImageId(1), source: odd.into() }];
         let folder = tempfile::tempdir().unwrap();
         let saved = Workspace { images, ..Workspace::default() }.save(&folder.path().join("a.ssmprobe"));
         let refused = saved.unwrap_err().to_string();

@@ -126,7 +126,7 @@ pub struct SavedImage {
     pub id: ImageId,
     /// Its file, or its row in a table.
     #[serde(flatten)]
-    pub place: ImageSource,
+    pub source: ImageSource,
 }
 
 /// A dataset of a workspace.
@@ -146,7 +146,7 @@ pub struct SavedDataset {
 pub struct SavedNote {
     /// The image.
     #[serde(flatten)]
-    pub place: ImageSource,
+    pub source: ImageSource,
     /// Whether it has a star.
     #[serde(default)]
     pub starred: bool,
@@ -223,8 +223,8 @@ impl Workspace {
                 return Err(invalid(why));
             }
         }
-        for SavedNote { place, text, .. } in workspace.notes.iter().filter(|note| !note.text.is_empty()) {
-            workspace.findings.push(Finding { image: place.clone(), note: text.clone(), view: None });
+        for SavedNote { source, text, .. } in workspace.notes.iter().filter(|note| !note.text.is_empty()) {
+            workspace.findings.push(Finding { image: source.clone(), note: text.clone(), view: None });
         }
         workspace.notes.retain(|note| note.starred);
         workspace.notes.iter_mut().for_each(|note| note.text.clear());
@@ -333,7 +333,7 @@ impl Workspace {
 
     /// Applies `change` to every path of stars and findings, which need not be entries.
     fn each_note_path(&mut self, change: &mut dyn FnMut(&mut PathBuf)) {
-        self.notes.iter_mut().for_each(|note| change(&mut note.place.path));
+        self.notes.iter_mut().for_each(|note| change(&mut note.source.path));
         self.findings.iter_mut().for_each(|finding| finding.each_path(&mut *change));
     }
 
@@ -347,7 +347,7 @@ impl Workspace {
             backbone.source = path.display().to_string();
         }
         self.probes.iter_mut().for_each(|probe| change(Entry::Probe(probe.id), &mut probe.path));
-        self.images.iter_mut().for_each(|image| change(Entry::Image(image.id), &mut image.place.path));
+        self.images.iter_mut().for_each(|image| change(Entry::Image(image.id), &mut image.source.path));
         for dataset in &mut self.datasets {
             change(Entry::Dataset(dataset.id), &mut dataset.path);
         }

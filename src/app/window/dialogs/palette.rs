@@ -208,5 +208,5 @@ fn probes(state: &State) -> impl Iterator<Item = Line> {
 
 fn image_line(id: ImageId, image: &Image) -> Line {
     let text = format!("Go to image {}/{}", image.folder(), image.name());
-    line(text, image.place.to_string(), UiAction::Command(Command::SelectImage(id)))
+    line(text, image.source.to_string(), UiAction::Command(Command::SelectImage(id)))
 }
