@@ -134,19 +134,20 @@ impl InspectFlags {
         let mut loaded = Vec::new();
         for Source { path, stem } in sources::probes(files)? {
             let (probe, sha256) = Probe::load_known(&path)?;
-            let asked = self.class.as_deref().map(|asked| classes(&probe, asked)).transpose()?;
-            let asked: Vec<Option<usize>> =
-                asked.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
+            let named = self.class.as_deref().map(|names| classes(&probe, names)).transpose()?;
+            let classes: Vec<Option<usize>> =
+                named.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
             for change in &self.reading {
                 let read = if change.is_none() { stem.clone() } else { format!("{stem}-{}", change.id()) };
-                for (at, &class) in asked.iter().enumerate() {
-                    let stem = match class.filter(|_| asked.len() > 1) {
+                for (at, &class) in classes.iter().enumerate() {
+                    let stem = match class.filter(|_| classes.len() > 1) {
                         Some(class) => format!("{read}-for-{}", name_of(&probe, class)),
                         None => read.clone(),
                     };
                     let (path, probe, sha256) = (path.clone(), probe.clone(), sha256.clone());
                     let change = change.clone();
-                    loaded.push(Loaded { path, stem, probe, sha256, change, class, asked: at });
+                    let is_first_class = at == 0;
+                    loaded.push(Loaded { path, stem, probe, sha256, change, class, is_first_class });
                 }
             }
         }

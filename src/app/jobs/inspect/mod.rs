@@ -62,8 +62,8 @@ struct Loaded {
     change: Intervention,
     /// The class of the evidence; the predicted one where absent.
     class: Option<usize>,
-    /// Zero-based position of `class` among the requested ones: results independent of the class are computed for 0 only.
-    asked: usize,
+    /// Whether `class` is the first of the requested ones: results independent of the class are computed for that one alone.
+    is_first_class: bool,
 }
 
 impl Loaded {
@@ -211,10 +211,10 @@ fn check_fit(
 /// Leaves out, with one warning for all images, what a requested reading would not change: the mean of the tokens has no order.
 fn leave_out_unchanged(probes: &mut Vec<Loaded>, reporter: &mut dyn Reporter) -> Result<(), JobError> {
     let mut refused = None;
-    probes.retain(|Loaded { path, probe, change, asked, .. }| {
+    probes.retain(|Loaded { path, probe, change, is_first_class, .. }| {
         let Some(error) = change.refused_by(probe) else { return true };
         let why = format!("{}, {change}: {error}", path.display());
-        if *asked == 0 {
+        if *is_first_class {
             reporter.warn(format!("left out: {why}"));
         }
         refused = Some(why);
@@ -370,11 +370,11 @@ impl Explainer<'_> {
         changed: &[Tokens],
     ) -> Result<Option<Stability>, OrderError> {
         let loaded = &self.spec.probes[at];
-        if changed.is_empty() || loaded.asked > 0 {
+        if changed.is_empty() || !loaded.is_first_class {
             return Ok(None);
         }
         let is_peer =
-            |peer: &&Loaded| peer.asked == 0 && peer.change == loaded.change && peer.path != loaded.path;
+            |peer: &&Loaded| peer.is_first_class && peer.change == loaded.change && peer.path != loaded.path;
         let peers = self.spec.probes.iter().filter(is_peer);
         let measurement = Measurement {
             image: file_name(&self.spec.images[index].path),
