@@ -21,8 +21,8 @@ const MAX_PER_PROCESS: usize = 5;
 const MAX_REPORTS: usize = 20;
 const PREFIX: &str = "crash-";
 
-/// What messages about a GPU that is of no more use to this process contain: wgpu's own words, which burn passes on, and burn's, also
-/// after a fault of a kernel or of the memory through CUDA, whose every later call fails.
+/// What messages contain if this process can no longer use a GPU: wgpu's own words, which burn passes on, and burn's, also after a
+/// fault of a kernel or of memory through CUDA, after which every call fails.
 const GPU_LOST: [&str; 3] = ["evice is lost", "evice is poisoned", "evice was poisoned"];
 
 static GPU_IS_LOST: AtomicBool = AtomicBool::new(false);
@@ -45,7 +45,7 @@ pub fn install(folder: Option<PathBuf>) {
             log::note(&message);
             return;
         }
-        // burn's thread that tells others when a GPU is done has no name, and those others wait for ever; a worker has no other GPU.
+        // burn's unnamed thread reports when the GPU is done; without it others wait for ever, and a worker has no other GPU.
         if is_lost && std::thread::current().name().is_none_or(|name| name == "compute") {
             if let Some(wake) = WAKE_WINDOW.get() {
                 log::note(&message);

@@ -85,7 +85,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
     Ok(in_place(std::env::current_exe().context("the path of this program is unknown")?))
 }
 
-/// What is at the path of a program by now: Linux marks the path of a file that was removed or replaced, and NFS keeps the file under
+/// The program that is now at the path of `program`: Linux marks the path of a file that was removed or replaced, and NFS keeps the file under
 /// another name as long as it is in use.
 fn in_place(program: PathBuf) -> PathBuf {
     let is_kept = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".nfs"));

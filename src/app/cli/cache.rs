@@ -80,7 +80,7 @@ impl Cache {
                 let bytes = tokens + if all { stored::clear(&root) } else { 0 };
                 let removed = counted(removed.len(), "cache", "caches");
                 say!("{removed} removed, {} freed", format::bytes(bytes));
-                // Another user's, say, which does not keep the others.
+                // One that cannot be removed, such as another user's, does not stop the others.
                 for error in kept.into_iter().filter_map(|(_, outcome)| outcome.err()) {
                     code = error::report(&error.into());
                 }

@@ -312,7 +312,7 @@ fn list_all() -> anyhow::Result<ExitCode> {
     let places: Vec<PathBuf> =
         [Some(std::env::current_dir()?), paths::runs()].into_iter().flatten().collect();
     let is_file = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
-    // Of many images none is looked into.
+    // Files are skipped by their kind, so that a folder of many images costs nothing.
     let below = |place: &PathBuf| {
         let entries = fs::read_dir(place).into_iter().flatten().flatten();
         entries.filter(|entry| !is_file(entry)).map(|entry| entry.path())

@@ -67,7 +67,7 @@ mod prelude {
 #[command(version, about, after_help = "See `ssmprobe help COMMAND` for more information on a command.")]
 #[command(mut_subcommands(with_negative_numbers), color = colors())]
 pub(super) struct Cli {
-    /// Take the end of standard input for Ctrl-C: whoever started this program, as the Python package, is gone.
+    /// Treat the end of standard input as Ctrl-C: the caller, such as the Python package, is gone.
     #[arg(long, hide = true)]
     ends_with_input: bool,
     #[command(subcommand)]

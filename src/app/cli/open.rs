@@ -50,7 +50,7 @@ pub struct Open {
     /// compare, tokens, training or gallery
     #[arg(long, value_name = "ID", value_parser = pane)]
     pane: Option<String>,
-    /// Folder that whoever opens this window, as the Python package, removes once it is closed.
+    /// Folder that the caller, such as the Python package, removes once the window is closed.
     #[arg(long, value_name = "DIR", hide = true)]
     temporary: Option<PathBuf>,
 }

@@ -63,7 +63,7 @@ pub struct TrainCommand {
 }
 
 impl Fetch {
-    /// The request as it is repeated after a lost connection: what other processes do by now is not begun a second time.
+    /// The request as it is repeated after a lost connection: what other processes have begun is not begun a second time.
     pub fn repeated(&self) -> Self {
         match self.clone() {
             Self::Detached(asked) => Self::Detached(TrainCommand { again: true, ..asked }),

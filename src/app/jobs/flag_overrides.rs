@@ -84,7 +84,7 @@ impl<'de, T: Args> Deserialize<'de> for FlagOverrides<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let words = Vec::<String>::deserialize(deserializer)?;
         let command = T::augment_args_for_update(Command::new("flags").no_binary_name(true));
-        // Whether all that a verb needs was given was asked where the words were typed, `--resume` beside them.
+        // Required flags were checked where the words were typed, where `--resume` may stand in for them.
         let command = command.mut_args(|arg| arg.required_unless_present(Resettable::<Id>::Reset));
         let given = command.try_get_matches_from(words).and_then(|given| Self::from_arg_matches(&given));
         given.map_err(de::Error::custom)
@@ -164,7 +164,7 @@ mod tests {
         let flags = Flags::try_parse_from(words.split(' ')).unwrap();
         let now = flags.settings.over(begun());
         assert_eq!((now.backbone.as_str(), now.epochs, now.selection), ("two", 3, Some(0.5)));
-        // A value that is the usual one is said too, where it is given.
+        // A flag counts as given even if its value is the default.
         assert_eq!(now.tokens.cache_limit, 50.0);
         let token_spec = flags.settings.part::<TokenSpec>().over(begun().tokens.token_spec);
         assert_eq!((token_spec.layer, token_spec.mae_order), (Some(3), MaeOrder::Shuffled(4)));

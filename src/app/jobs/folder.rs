@@ -75,7 +75,7 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
             folder.cut = true;
             break;
         }
-        // What a link leads to, where it leads somewhere.
+        // Of the link's target, unless it dangles.
         let about = std::fs::metadata(entry.path()).ok();
         let is_folder = about.as_ref().is_some_and(std::fs::Metadata::is_dir);
         let bytes = about.filter(|_| !is_folder).map_or(0, |about| about.len());
@@ -83,7 +83,7 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     }
     folder.entries.sort_by(|a, b| (!a.is_folder, &a.name).cmp(&(!b.is_folder, &b.name)));
     let begun = Instant::now();
-    // Files are told by their names; to know a folder is to look into it.
+    // The kind of a file is known by its name; that of a folder only by looking into it.
     for entry in &mut folder.entries {
         reporter.cancel().check()?;
         if !entry.is_folder || begun.elapsed() < KINDS {

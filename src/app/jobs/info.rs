@@ -100,7 +100,7 @@ pub enum Compatibility {
 }
 
 impl BackboneInfo {
-    /// Of a backbone on `device`, described by `adapter`, for images that become `output` pixels
+    /// Describes a backbone on `device` (`adapter` is its description), for images that become `output` pixels
     /// (height, width).
     pub fn new(
         backbone: &Backbone,
@@ -135,7 +135,7 @@ impl BackboneInfo {
 }
 
 impl ProbeInfo {
-    /// Of a probe in the file called `name` with this SHA-256.
+    /// Describes a probe in the file called `name` with this SHA-256.
     pub fn new(probe: &Probe, name: String, fingerprint: String) -> Self {
         let kind = head::find(&probe.meta.head);
         let router = probe.head().router();

@@ -173,7 +173,7 @@ impl Compute {
         }
     }
 
-    /// Whether it is a verb, whose flags somebody has typed, and which is told of an extraction what a terminal shows.
+    /// Whether it runs a verb of the command line, which gets the messages that a terminal shows about an extraction.
     pub fn is_verb(&self) -> bool {
         match self {
             Self::Inspect(_) | Self::Eval(_) | Self::Extract(_) => true,

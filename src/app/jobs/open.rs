@@ -68,7 +68,7 @@ pub fn run(
         Files::OpenDataset { entry, path, split } => {
             let part = Arc::new(EvalSplit::new(dataset(path, reporter)?, *split));
             reporter.cancel().check()?; // a table's lists are read without a look at it
-            // Of what matters to a training alone, its plan speaks.
+            // Notes that matter only to a training are in its plan.
             for note in part.dataset.notes.iter().filter(|note| !data::is_of_training(note)) {
                 reporter.warn(format!("{}: {note}", part.set.dataset));
             }

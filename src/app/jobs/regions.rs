@@ -35,7 +35,7 @@ impl RegionSource {
         folder.map_or(Self::Dataset, Self::Folder)
     }
 
-    /// Those of an image.
+    /// The regions of an image.
     pub(super) fn of_image(
         &self,
         image: &Path,
@@ -49,7 +49,7 @@ impl RegionSource {
         folder.map(|folder| engine.annotations(&folder)).transpose()
     }
 
-    /// Those of a dataset.
+    /// The regions of a dataset.
     pub fn of_dataset(&self, dataset: &Dataset) -> Result<Option<Annotations>, DataError> {
         match self {
             Self::Nowhere => Ok(None),

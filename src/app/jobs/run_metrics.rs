@@ -110,10 +110,10 @@ impl RunMetrics {
                 None => self.probes.push(probe),
             }
         }
-        // Of a run of several layers, every layer has its own.
+        // Each layer of a run has its own baselines.
         self.baselines.retain(|old| newer.baselines.iter().all(|new| new.layer != old.layer));
         self.baselines.extend(newer.baselines);
-        // Earlier versions did not record which: those count where no others are known.
+        // Earlier versions did not record the layer: such baselines count only if there are no others.
         let is_known = |baseline: &Baseline| baseline.layer.is_some();
         if self.baselines.iter().any(is_known) {
             self.baselines.retain(is_known);

@@ -62,7 +62,7 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
     let mut body = Vec::new();
     ciborium::into_writer(value, &mut body).map_err(|error| FrameError::Unwritable {
         found: match error {
-            // Of all that is sent, only a path that is no text has no CBOR.
+            // The only values that CBOR cannot hold are paths that are not valid Unicode.
             ciborium::ser::Error::Value(found) => format!("{found}; rename that file or folder"),
             ciborium::ser::Error::Io(error) => error.to_string(),
         },

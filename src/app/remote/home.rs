@@ -6,8 +6,8 @@ use ciborium::Value;
 use crate::app::jobs::{Files, Request};
 use crate::app::paths::expanded;
 
-/// A request with this machine's home folder in place of a leading `~`, also in words of a command line (`--cache=~/tokens`). Left as
-/// they are: requests that nobody types, some of which are long.
+/// A request with this machine's home folder in place of a leading `~`, also in words of a command line (`--cache=~/tokens`). Requests
+/// that nobody types, some of which are long, stay as they are.
 pub(super) fn at_home(request: Request) -> Request {
     let is_typed = match &request {
         Request::Compute(_, job) => job.is_verb(),

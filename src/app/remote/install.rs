@@ -32,8 +32,8 @@ struct Machine {
     glibc: Option<u32>,
 }
 
-/// Copies this program to a machine, where `--on` finds it, and returns its `--version` there. `progress` is told how many bytes of how
-/// many are copied.
+/// Copies this program to a machine, where `--on` finds it, and returns its `--version` there. `progress` gets how many bytes of how many
+/// are copied.
 ///
 /// # Errors
 /// If the machine is not reached or is of another platform, or the copy fails or does not run.
@@ -65,7 +65,7 @@ fn copying(bytes: u64) -> String {
 }
 
 /// How a command ended whose standard input is `from`, and what it printed: at most [`MAX_PRINTED`] bytes, and the last lines of its
-/// standard error. `progress` is told how many bytes it was given.
+/// standard error. `progress` gets how many bytes it was given.
 fn feed(
     mut command: Command,
     mut from: impl Read,
@@ -208,7 +208,7 @@ mod tests {
         let told = vec![CHUNK as u64, CHUNK as u64 + 9];
         assert_eq!(fed("wc -c | tr -d ' '"), (whole, Some(0), told, Vec::new()));
         assert_eq!(fed("exit 3").1, Some(3));
-        // Of what it prints, however much, so much is read.
+        // However much it prints, only so much is read.
         assert_eq!(fed("cat > /dev/null; exec yes y").0.len() as u64, MAX_PRINTED - 1);
         let last = fed("cat > /dev/null; seq 1000 >&2").3;
         assert!(last.len() < 100 && last.last().is_some_and(|line| line == "1000"), "{last:?}");

@@ -138,8 +138,8 @@ impl Remote {
 
     /// Sends a request; never blocks. One that cannot be serialised fails its job, and a lost connection the next look for an event.
     pub fn send(&self, request: Request) {
-        // While the line stands still, only the newest of these lists waits for it. Of lists of runs all are sent: a run that one of
-        // them leaves out is read anew for the next.
+        // While the line is blocked, only the newest list of thumbnails waits. Lists of runs are all sent: a run missing from one of
+        // them is read anew for the next.
         let is_list = |request: &Request| matches!(request, Request::Thumbnails { .. });
         let replaces = is_list(&request);
         self.requests.replace(request, |old| replaces && is_list(old));

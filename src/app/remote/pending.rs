@@ -274,7 +274,7 @@ mod tests {
         let follow = Request::Follow(vec!["run".into()]);
         let all = [backbone(1, 10, "one"), probe(2, 10), images(3), wanted(&[6]), follow];
         assert_eq!(pending.reopen_requests(), all[..1]);
-        // Of jobs that open again only failures are passed on; the other requests follow once the backbones are open.
+        // Of jobs that reopen something, only failures are passed on; the other requests follow once the backbones are open.
         let info = BackboneInfo::default();
         assert!(
             pending.receive(Event::BackboneOpened { job: JobId(1), entry: BackboneId(10), info }).is_none()

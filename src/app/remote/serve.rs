@@ -91,8 +91,8 @@ fn answer(
     listening.spawn(move || read_requests(from, &sender)).context("cannot start the listening thread")?;
     let (mut memory, mut patience, mut signed) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
     loop {
-        // All that has come in is looked at before the next event: over a slow line many of those wait, and a request may call off what
-        // they are of.
+        // All requests are read before the next event is sent: over a slow line many events wait, and a request may cancel the job that
+        // they belong to.
         let input = inputs.recv_timeout(std::mem::take(&mut patience));
         match input {
             Ok(Input::Request(request)) => {
@@ -164,7 +164,7 @@ fn write_event(out: &mut impl Write, event: &Event, compress: bool) -> Result<()
                 }
             };
             let told = match event {
-                // With a warning alone it would be opening for ever.
+                // After a mere warning the window would wait for the dataset for ever.
                 Event::DatasetOpened { .. } => Event::Failed(job, UserError::new(text)),
                 _ => Event::Warning { job, text },
             };
@@ -260,7 +260,7 @@ mod tests {
         let said: Option<Event> = frame::read(&mut &out[..]).unwrap();
         let names = |text: &str| text.contains("path") && text.contains("rename");
         assert!(matches!(&said, Some(Event::Warning { job: JobId(7), text }) if names(text)), "{said:?}");
-        // Of images only those are left out, and one of them is named.
+        // From a list of images only those paths are left out, and one of them is named.
         out.clear();
         let paths = vec!["a.png".into(), folder.join("b.png"), "c.png".into()];
         write_event(&mut out, &Event::ImagesListed { job, paths }, false).unwrap();

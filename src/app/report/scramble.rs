@@ -9,7 +9,7 @@ use crate::model::train::run::Variant;
 
 /// One table per run that was evaluated with `--ablations`.
 pub fn tables(source: &Source) -> Vec<Table> {
-    // Only of seeds with more than the normal order.
+    // Only seeds that were evaluated in other orders besides their own.
     let (evaluated, notes) =
         of_evaluated(source, |metrics| Some(&metrics.ablations).filter(|all| all.len() > 1), |_| ());
     let rows = evaluated.iter().flat_map(|(variant, seeds)| rows(variant, seeds)).collect();

@@ -17,8 +17,8 @@ const MAX_FILES: usize = 64;
 /// How many earlier sessions are kept.
 pub(super) const EARLIER: usize = 5;
 
-/// How much is lost without a session: nothing, the list of what was open, findings or stars too, or nobody knows, as it cannot be
-/// read; then it is never overwritten.
+/// How much is lost without a session: nothing, the list of what was open, findings or stars too, or an unknown amount, as it cannot
+/// be read; then it is never overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Worth {
     Nothing,

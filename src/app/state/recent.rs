@@ -71,8 +71,8 @@ fn remember_path(list: &mut VecDeque<PathBuf>, path: PathBuf) {
     }
 }
 
-/// How images and folders of images are remembered: by their common folder, else each by its path, up to [`MAX_RECENT`]. Of 20,000 images
-/// in two folders, each would be looked for in every list that comes.
+/// How images and folders of images are remembered: by their common folder, else each by its path, up to [`MAX_RECENT`]: otherwise each of
+/// 20,000 images in two folders would be searched for in every later list.
 pub(super) fn image_items(paths: &[PathBuf]) -> Vec<RecentItem> {
     match common_folder(paths) {
         Some(folder) => vec![RecentItem::Image(folder)],

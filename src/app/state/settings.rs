@@ -201,7 +201,7 @@ impl Settings {
         let theirs = Self::load(path)?;
         let json = |settings: &Self| serde_json::to_value(settings);
         let merge = || serde_json::from_value(merged(&json(base)?, json(self)?, json(&theirs)?));
-        // What is no JSON, as a path that is no text, is an error of writing.
+        // A path that is not valid Unicode has no JSON; `save` reports the error.
         merge().map_or_else(|_| self.clone(), Self::bounded).save(path)
     }
 

@@ -16,7 +16,7 @@ impl State {
     /// Where the next training can run. With a remote worker it must outlive the connection, so it cannot run in the worker.
     pub fn train_places(&self) -> Vec<TrainPlace> {
         let here = self.connection.host().is_none();
-        // Whoever chose it last time need not wait for a plan to see it.
+        // If Slurm was chosen last time, it is offered before a plan confirms it.
         let slurm = self.training.slurm.unwrap_or(self.settings.training.place == TrainPlace::Slurm);
         let places = [(TrainPlace::Here, here), (TrainPlace::Detached, true), (TrainPlace::Slurm, slurm)];
         places.into_iter().filter_map(|(place, can)| can.then_some(place)).collect()

@@ -95,8 +95,8 @@ fn check_named(plan: &Plan) -> anyhow::Result<()> {
 pub fn submit_all(plan: &mut Plan) -> anyhow::Result<()> {
     let _turn = turn(plan)?.ok_or_else(|| already_submitting(plan))?;
     check_free(&plan.folder)?;
-    // An earlier plan goes first, then its states, then the new one comes: a kill in between leaves none that the states of another
-    // call done.
+    // The earlier plan is removed first, then its states, then the new plan is written: a kill in between never leaves a plan beside
+    // the states of another.
     let states = plan.tasks().into_iter().map(|task| plan.state(task));
     for path in std::iter::once(plan_file(&plan.folder)).chain(states) {
         if_there(std::fs::remove_file(&path))

@@ -275,7 +275,7 @@ impl App {
     fn apply_style(&mut self, ctx: &egui::Context) {
         let zoom = ctx.zoom_factor();
         let before = std::mem::replace(&mut self.zoom, zoom);
-        // What it was given it has from the next frame on.
+        // egui applies a zoom factor from the next frame on.
         let is_same = |known: f32| known.to_bits() == zoom.to_bits();
         if !is_same(before) && self.shown.is_some_and(|(_, scale)| !is_same(scale)) {
             self.dispatch(Command::SetScale(zoom));

@@ -87,8 +87,8 @@ impl BackgroundWork {
     }
 }
 
-/// The file that the next export is like: `path`, but as the picture `before` where it is none itself. Animations and numbers
-/// are chosen anew, as not every figure has them.
+/// The file that the next export imitates: `path`, but in the picture format of `before` if it is no picture itself. Animations and
+/// numbers must be chosen again, as not every figure has them.
 fn next_to(path: PathBuf, before: Option<PathBuf>) -> PathBuf {
     let is_picture = ExportFormat::of_picture(&path).is_some();
     match before.filter(|_| !is_picture).as_deref().and_then(Path::extension) {

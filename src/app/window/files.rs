@@ -245,7 +245,7 @@ mod tests {
         window.next_outcome(&state);
         let shared = |path: &Path| Workspace::load(path).expect("a workspace").views.shared;
         assert_eq!([shared(&first), shared(&second)], [!state.views.shared, state.views.shared]);
-        // Of two saves, only the one that was asked for last is gone on from.
+        // Of two saves, only the last leads on to what was to be opened after it.
         for to in [Leaving::Demo, Leaving::Workspace(second.clone())] {
             window.leave(to.clone(), &state);
             window.take_orders(); // it goes on at once, as nothing is unsaved
@@ -257,7 +257,7 @@ mod tests {
             orders.extend(window.next_outcome(&state));
         }
         assert!(matches!(orders.iter().find(next), Some(WindowOrder::Leave(Leaving::Workspace(_)))));
-        // What is opened before it is written is not called after the file, and the end waits for the file.
+        // A workspace opened before the file is written does not take its name, and closing waits for the write.
         window.save(&ctx, Some(first.clone()), None, &state);
         window.forget_workspace();
         window.end_saving(&ctx, &state);

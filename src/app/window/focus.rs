@@ -1,30 +1,30 @@
-//! The keyboard focus: what of a scrolled area can be given it, and scrolling to what was.
+//! The keyboard focus: which rows of a scrolled area can receive it, and scrolling to the one that did.
 
 use eframe::egui;
 use egui::style::ScrollAnimation;
 use egui::{FocusDirection, Key, Rect, Response, Ui, Vec2};
 
-/// Scrolls until what was just given the keyboard focus can be seen, which egui does not: for the end of what a scrolled area
-/// draws.
+/// Scrolls until what has just received the keyboard focus can be seen, which egui does not do. To be called after a scrolled area has
+/// drawn its contents.
 pub fn follow_focus(ui: &Ui) {
     let focused = focused(ui);
     let own =
         |focused: &Response| focused.layer_id == ui.layer_id() && ui.min_rect().contains_rect(focused.rect);
     if let Some(focused) = focused.filter(|focused| focused.gained_focus() && own(focused)) {
-        // With some of what follows: only what is drawn can be given the focus next.
+        // Includes part of the next row: only what is drawn can receive the focus next.
         let room = focused.rect.expand2(Vec2::new(0.0, 0.6 * focused.rect.height()));
         ui.scroll_to_rect_animation(room, None, ScrollAnimation::none());
     }
 }
 
-/// Whether what is at `place` in a scrolled area is drawn: it is in sight, has the keyboard focus, or may be given it by the Tab key.
-/// For what is not, `skip_ahead_auto_ids` keeps the ids, and so the focus, of what comes after it.
+/// Whether to draw what is at `place` in a scrolled area: it is in sight, has the keyboard focus, or may receive it by the Tab key.
+/// For what is not drawn, `skip_ahead_auto_ids` keeps the ids, and so the focus, of what comes after it.
 pub fn in_reach(ui: &Ui, place: Rect) -> bool {
     let sight = ui.clip_rect();
-    // When Tab is pressed what had the focus has lost it already, and from the end of a row it goes on to the beginning of the next.
+    // In the frame of the Tab key nothing has the focus any more, and from the end of a row it moves to the start of the next.
     let below = sight.y_range().expand(2.0 * sight.height());
     let by_tab = || ui.input(|i| i.key_pressed(Key::Tab)) && below.intersects(place.y_range());
-    // What is given it out of sight is so for one frame more, which it must not miss: a scrolled area moves in the one after that.
+    // A row that receives the focus out of sight must be drawn in the next frame too: the area scrolls only in the frame after that.
     let near = |own: &Response| {
         own.layer_id == ui.layer_id() && own.rect.expand(0.25 * sight.height()).intersects(place)
     };

@@ -23,7 +23,7 @@ pub(super) struct NamedWorkspace {
     content: Content,
     /// The file that what is open was last written to, or is being written to.
     pub writes: Option<PathBuf>,
-    /// Of the file that was last read or written here, as it was then.
+    /// Fingerprint of the file when it was last read or written here.
     pub fingerprint: Arc<Fingerprint>,
 }
 

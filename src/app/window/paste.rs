@@ -66,7 +66,7 @@ fn keep(picture: &ColorImage, folder: &Path) -> anyhow::Result<PathBuf> {
     let image = image::RgbaImage::from_raw(width as u32, height as u32, bytes).context("no picture")?;
     let mut png = Vec::new();
     image.write_with_encoder(image::codecs::png::PngEncoder::new(&mut png))?;
-    // Of the file, which also holds the size: one colour has the same pixels in many sizes.
+    // Named by a hash of the PNG, not of the pixels: pictures of one colour in different sizes may have the same bytes.
     let path = folder.join(format!("pasted-{:.12}.png", sha256::of_bytes(&png)));
     atomic_file::make_folder(folder).with_context(|| format!("{}", folder.display()))?;
     atomic_file::write(&path, &png).with_context(|| format!("{}", path.display()))?;

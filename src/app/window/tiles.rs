@@ -241,13 +241,13 @@ impl Behavior<Pane> for Panes<'_, '_> {
         let theme = self.cx.theme;
         let (title, about) = title(self.panels, tiles, tile);
         let ground = color32(if state.active { theme.ground } else { style::panel(theme) });
-        // Of the two bars above one another, the pages' has the accent.
+        // Where two tab bars are stacked, that of the pages has the accent colour.
         let line = color32(if self.pages.contains(&tile) { theme.series(0) } else { theme.muted });
         let tab = tab::Tab { title: &title, state, ground, line };
         let (response, closed) = tab.show(ui, id);
         let is_asked = self.reveal.as_ref().is_some_and(|pane| pane_ids(tiles, tile).contains(&&*pane.0));
-        // A window that is made smaller, or zoomed, has the active tab in sight as before. For two frames: arrows beside the tabs
-        // follow in the second, and the first may be drawn twice.
+        // When the window shrinks or is zoomed, the active tab stays in sight. This takes two frames, as the arrows beside the tabs
+        // appear in the second, and the first may be drawn twice.
         let (width, frame) = (ui.ctx().content_rect().width(), ui.ctx().cumulative_frame_nr());
         let resized_in = |data: &mut IdTypeMap| {
             let known = data.get_temp_mut_or(id.with("window"), (width, frame));

@@ -39,7 +39,7 @@ const ABOUT_ORDER: &str = "Change one thing in how the probe reads; it is not re
 struct Room {
     /// Width of a part, as a share of its preferred width.
     share: f32,
-    /// That of a choice.
+    /// Width of a choice, likewise.
     choices: f32,
     /// Whether choices have their names before them.
     named: bool,

@@ -58,7 +58,7 @@ type Exit = Receiver<io::Result<ExitStatus>>;
 /// If it cannot be started, another one runs in its folder, or it ends before it has finished.
 pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Cancel) -> anyhow::Result<()> {
     if cfg!(windows) {
-        // There a lock belongs to the process that took it, and ends with it.
+        // On Windows a lock belongs to the process that took it, and ends with it.
         refuse!("a detached training needs Linux or macOS; train without --on here");
     }
     let out = absolute(&request.out)?;

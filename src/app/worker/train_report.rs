@@ -158,7 +158,7 @@ impl TrainReporter {
     /// [`JobError::Cancelled`] if it was stopped before its end.
     pub(super) fn end(&self, summary: &Summary, out: &Path) -> Result<(), JobError> {
         let mut probes = disk::probes(out);
-        // The best are what is looked at.
+        // The best probes are opened first.
         probes.sort_by_key(|(path, _)| !path.to_string_lossy().ends_with(BEST));
         self.events.training(TrainEvent::Probes(probes));
         let (finished, failures) = (summary.finished, failures_of(&summary.outcomes));

@@ -125,12 +125,12 @@ impl RegionSet {
         ];
         let beyond =
             self.beyond.line("an image is smaller than its marks", "images are smaller than their marks");
-        // Annotators slip, too: 3 of the 2889 boxes of CUB's first 50 species reach beyond their images.
+        // Annotators make mistakes: 3 of the 2889 boxes of CUB's first 50 species reach beyond their images.
         let beyond = beyond.filter(|_| 100 * self.beyond.count > self.known());
         let beyond = beyond.map(|line| {
             format!("{line}; if images were resized, scale the coordinates of all marks likewise")
         });
-        // As of a list of labels above 50: where a mask has one, its greys are shares.
+        // Labels above 50 may cause this: a mask that has one is read as shares of grey.
         let mixed =
             self.whole.line("a mask has no labels, unlike others", "masks have no labels, unlike others");
         let mixed = mixed.filter(|_| self.labelled > 0);

@@ -130,7 +130,7 @@ fn gather(
                 continue;
             }
             let images = walk::images(&class, &mut left_out)?;
-            // Other bytes become the same sign, and two classes one.
+            // Invalid bytes are all replaced by the same character, which could merge two classes.
             if !images.is_empty() && class.file_name().is_some_and(|name| name.to_str().is_none()) {
                 let why = "is the folder of a class whose name is not UTF-8 text; rename it";
                 return Err(DataError::file(&class, why));
@@ -151,7 +151,7 @@ fn gather(
     }
     let dataset = Dataset::from_images(root, layout, &[], found);
     let shared: Vec<String> = shared.into_iter().flatten().collect();
-    // Of severities, as in ImageNet-C, of domains, or of images and annotations.
+    // These may be severities, as in ImageNet-C, domains, or images and annotations.
     if dataset.classes.len() > 1 && shared.len() > 1 {
         let (classes, names) = (first_names(&dataset.classes), first_names(&shared));
         notes.push(format!(

@@ -34,7 +34,7 @@ pub(super) const LAYOUT: Layout = Layout {
 };
 
 /// The list of labels of the validation images and their flat folder. Kaggle's list lies above the folder where that is opened alone;
-/// Tiny ImageNet's, in its `val`, is not looked for among other datasets, of which the training images would be taken.
+/// Tiny ImageNet's, in its `val`, is not searched for beside other datasets, whose training images would be taken.
 fn list_and_images(root: &Path) -> Option<(PathBuf, PathBuf)> {
     let is = |path: &Path, names: &[&str]| names.contains(&walk::name(path).as_str());
     if let Some(list) = walk::find(root, 1, &|path| is(path, &[TINY])) {

@@ -182,7 +182,7 @@ impl Dataset {
     }
 }
 
-/// Is told how many images are found so far, and stops the listing by `Break`.
+/// Gets how many images have been found so far, and stops the listing by `Break`.
 pub type Watch<'a> = dyn FnMut(usize) -> ControlFlow<()> + 'a;
 
 /// One way to store a dataset on disk.
@@ -252,7 +252,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Dataset, DataError> {
     open_watched(path.as_ref(), &mut |_| ControlFlow::Continue(()))
 }
 
-/// As [`open`]; `watch` is asked before each folder of a class, since a slow disk lists a million images in minutes.
+/// As [`open`]; `watch` is called before each folder of a class, since a slow disk takes minutes to list a million images.
 ///
 /// # Errors
 /// Also [`DataError::Stopped`], if `watch` stops it.

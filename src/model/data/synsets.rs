@@ -62,7 +62,7 @@ pub(super) fn name_by(words: &Words, classes: &mut [String]) {
 
 /// The folder of a dataset and those above it that may hold its lists, the nearest first.
 pub(super) fn folder_and_above(folder: &Path) -> Vec<PathBuf> {
-    // That of a table in the current folder has no name.
+    // The folder of a table in the current folder is the empty path.
     let folder = Path::new(".").join(folder).canonicalize().unwrap_or_else(|_| folder.into());
     folder.ancestors().take(1 + ABOVE).map(Path::to_owned).collect()
 }

@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(limit("12:cpu,cpuacct:/\n9:memory:/job/7\n1:name=systemd:/\n0::/user\n"), Some(3000));
         assert_eq!(limit("9:memory:/\n"), None);
         assert!(groups("no groups", &root.join("none")).iter().all(|group| group.limit().is_none()));
-        // What its processes have is not free, but for caches of files.
+        // Memory of its processes is not free, except for cached files.
         write(&root.join("user/memory.current"), b"2500\n").unwrap();
         write(&root.join("user/memory.stat"), b"anon 1000\ninactive_file 700\n").unwrap();
         let free = |listed: &str| groups(listed, root).iter().filter_map(Group::free).min();

@@ -96,7 +96,7 @@ impl Intervention {
 
     /// Why it cannot change how `probe` reads, whatever the image; `None` if it can.
     pub fn refused_by(&self, probe: &Probe) -> Option<InterventionError> {
-        // What a head has, its output on any tokens shows: here on few equal ones, of the number that an order needs.
+        // What a head offers shows in its output on any tokens: here on a few equal ones, as many as an order needs.
         let n = match self {
             Self::Order(order) => order.tokens().len(),
             _ => probe.arrays.get("order").map_or(2, |order| order.data.len()),

@@ -356,11 +356,11 @@ mod tests {
         atomic_file::write(&path, &encode(&ProcessId { began: here.began + 1, ..here.clone() }, 0)).unwrap();
         assert!(!is_held(false, hour));
         drop(taken(ask(hour)));
-        // That of another machine, until this process has seen it unchanged for long enough.
+        // A process of another machine holds it until this process has seen it unchanged for long enough.
         atomic_file::write(&path, &other(3)).unwrap();
         assert!(is_held(true, hour) && is_held(true, hour));
         assert!(!is_held(true, Duration::ZERO) && path.exists());
-        // What an earlier boot left is free at once for who has this machine's file lock; another machine may have its name.
+        // What an earlier boot left is free at once for the holder of this machine's file lock; another machine may have the same name.
         for (machine, held) in [("another", true), (here.machine.as_str(), here.machine.is_empty())] {
             let earlier = ProcessId { machine: machine.to_owned(), boot: "earlier".into(), ..here.clone() };
             atomic_file::write(&path, &encode(&earlier, 3)).unwrap();

@@ -117,7 +117,7 @@ struct LayerNorm;
 struct Normed {
     /// The values, normalised to mean 0 and variance 1 along every row.
     values: Vec<f32>,
-    /// Of every row, the inverse of its standard deviation.
+    /// The inverse standard deviation of every row.
     scales: Vec<f32>,
     gain: Vec<f32>,
 }

@@ -32,7 +32,7 @@ struct MaskedBatch {
     pixels: Vec<f32>,
     /// The token index of each, `[B * V]`.
     indices: Vec<i32>,
-    /// Of every token, its row among the visible tokens followed by the mask tokens of its picture, `[B * N]`.
+    /// The row of every token among the visible tokens followed by the mask tokens of its picture, `[B * N]`.
     restore: Vec<i32>,
     /// 1 for a hidden patch, 0 for a visible one, `[B, N]`.
     hidden: Vec<f32>,

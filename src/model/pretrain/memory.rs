@@ -13,7 +13,7 @@ impl Plan {
     /// computed in parts.
     pub fn part_bytes(&self, device: &Device) -> Option<u64> {
         let pictures = self.recipe.part.filter(|_| self.fuses(device))?.min(self.batch);
-        // Of a layer, 16 values per channel of a token, 8 of them in the feed-forward network, and its attention weights twice.
+        // A layer keeps 16 values per channel of a token, 8 of them in the feed-forward network, and its attention weights twice.
         let layer = |tokens: usize, width: usize| 16 * tokens * width + 2 * (width / 32) * tokens.pow(2);
         let activations = match self.objective {
             Objective::Masked => {

@@ -60,7 +60,7 @@ mod tests {
             let inner = row.windows(2).map(|pair| pair[0] + pair[1]);
             row = std::iter::once(1).chain(inner).chain([1]).collect();
         }
-        // Of as many images as data sets have.
+        // With as many images as test sets have.
         for n in [999, 1000, 50_000, 50_001] {
             assert_eq!(p(n / 2, n - n / 2), 1.0, "{n}");
         }

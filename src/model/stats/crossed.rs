@@ -40,7 +40,7 @@ struct MeanSquares {
 }
 
 impl MeanSquares {
-    /// Of `rows[training][image]`. A mean square between trainings or images is 0 where there is only one of them.
+    /// The mean squares of `rows[training][image]`. A mean square between trainings or images is 0 where there is only one of them.
     fn new(rows: &[Vec<f64>]) -> Self {
         let (s, n) = (rows.len() as f64, rows.first().map_or(0, Vec::len) as f64);
         let trainings: Vec<f64> = rows.iter().map(|row| row.iter().sum::<f64>() / n).collect();
@@ -63,7 +63,7 @@ impl MeanSquares {
 }
 
 impl CrossedMean {
-    /// Of `rows[training][image]`. The variance between trainings includes how they differ on single images; what images add
+    /// The mean of `rows[training][image]`. The variance between trainings includes how they differ on single images; what images add
     /// to it counts if it is positive. The standard error is at least `least`, as no number of images that agree gives
     /// certainty. With one training, the mean generalises to other images alone.
     pub fn new(rows: &[Vec<f64>], least: f64) -> Self {

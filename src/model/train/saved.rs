@@ -72,7 +72,7 @@ mod tests {
     use crate::model::train::protocol::Protocol;
     use crate::model::train::step::step_all;
 
-    /// Of SGD no other array tells a lost velocity from a state before the first step.
+    /// For SGD no other array distinguishes a lost velocity from a state before the first step.
     #[test]
     fn a_state_after_a_step_without_that_of_the_optimiser_is_refused() {
         let (device, dims) = (Device::flex(), Dims { grid: Grid::new(2, 2), width: 3, classes: 2 });

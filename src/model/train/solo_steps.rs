@@ -11,7 +11,7 @@ const RECORDED_STEP: usize = 1;
 pub(super) struct SoloSteps {
     /// Images of the largest batch so far.
     pub images: usize,
-    /// Of each solo step on it, in seconds.
+    /// Duration of each solo step on such a batch, in seconds.
     pub seconds: Vec<f64>,
 }
 

@@ -158,7 +158,7 @@ impl Push {
         let scene = figure.draw_column(&Theme::light(), export::points(FIGURE_MM))?;
         let bytes = export::png(&scene, &figure.caption().about, FIGURE_DPI)?;
         files.push(Upload { path: card::FIGURE.into(), bytes });
-        // Of the chosen heads, unlike the run's own.
+        // Only the chosen heads, unlike the run's own tables.
         let tables = Run::tables(&source.outcomes).map(|(path, bytes)| Upload { path: path.into(), bytes });
         files.extend(tables);
         files.extend(probes);

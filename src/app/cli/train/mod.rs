@@ -67,7 +67,7 @@ pub struct TrainArgs {
     /// tasks of --submit.
     #[arg(long, value_name = "I/N")]
     part: Option<Part>,
-    /// The file by which this process shows life, which whoever started it has made.
+    /// The owner file, made by the caller, by which this process shows that it is alive.
     #[arg(long, value_name = "FILE", hide = true)]
     owner_file: Option<PathBuf>,
     #[command(flatten)]

@@ -141,14 +141,14 @@ pub fn run(
 ) -> Result<(), JobError> {
     let (mut tokens, digest) = (None, stored::request_digest(spec));
     let request = (spec, digest.as_deref());
-    // What is looked up has the removal curves that it has.
+    // A stored evaluation is shown with the removal curves that it has.
     let lookup = EvalRequest { removals: Vec::new(), ..spec.clone() };
     let mut answer = |subject: &EvalProbe, result| tell(EvalAnswer { subject: subject.clone(), result });
     for subject in &spec.stored {
         reporter.pause(engine)?;
         match stored_evaluation(engine, (&lookup, request.1), subject, &mut tokens, reporter) {
             Ok(Some(stored)) => answer(subject, Ok(stored))?,
-            // Why it cannot be looked up is told once it is evaluated.
+            // If the lookup failed, evaluating it will report why.
             Ok(None) | Err(JobError::Failed(_)) => {}
             Err(JobError::Cancelled) => return Err(JobError::Cancelled),
         }
@@ -168,7 +168,7 @@ pub fn run(
         }
         let tokens = of_backbone(&mut tokens, engine, spec, subject.backbone, reporter)?;
         tokens.complete(engine, spec, reporter)?;
-        // Of the probe as it is now: while it is evaluated, another file may be opened in its place.
+        // Named before the evaluation: meanwhile another file may be opened in the probe's place.
         let file = stored::file(engine, request, subject);
         let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
@@ -227,11 +227,11 @@ fn ask(
     let loaded = engine.probe(probe)?.clone();
     let (name, probe) = (loaded.name(), loaded.probe);
     let nulls = NullBands::new(spec.settings.null_draws, spec.settings.seed);
-    // Of every image, its index in the whole dataset, wherever its tokens lie.
+    // Seeds of random orders: the images' indices in the whole dataset, wherever their tokens are cached.
     let draws: Vec<u64> = spec.part.samples.iter().map(|at| *at as u64).collect();
     let images = (&places[..], &draws[..]);
     let set = spec.part.set.clone();
-    // What the evaluator, which sees tokens alone, cannot know. Where the backbone was opened anew, nothing is evaluated.
+    // How the tokens differ from those of the training, which the evaluator cannot know. Fails if the backbone was reopened.
     let changes = engine.same_reader(backbone, key)?.changes(&probe);
     let mut evaluator = Evaluator::new(&probe, change.clone(), tokens, set, images, &nulls)?;
     evaluator.keep_vectors();

@@ -95,7 +95,7 @@ impl SplitTokens {
             let images = counted(unreadable, "image", "images");
             reporter.warn(format!("left out as unreadable: {images} of {}", self.dataset.name));
         }
-        // Of tokens extracted now, others may be readable.
+        // If tokens were just extracted, other images may be readable than before.
         if self.loaded.is_none() || spent.is_some() {
             self.load(engine, spec, (cache, self.digest()), reporter)?;
         }
@@ -118,7 +118,7 @@ impl SplitTokens {
         let images = (&*spec.part.dataset, &samples[..]);
         // Shuffled tokens lie in no known patch.
         let of = if reader.backbone.is_shuffled() { &RegionSource::Nowhere } else { &spec.regions };
-        // Warnings of what is stored were given when it was computed.
+        // For stored evaluations, warnings were given when they were computed.
         let from = (of, !spec.subjects.is_empty());
         let regions = of_samples(engine, from, images, &preprocessor, cache.grid(), reporter)?;
         let digests = tokens.zip(digest(&regions.of)).map(<[String; 2]>::from);

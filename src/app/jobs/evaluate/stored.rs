@@ -63,7 +63,7 @@ pub(super) fn file(
         change: &subject.change,
     })?;
     if !spec.removals.is_empty() {
-        // Images are told apart by the tokens' key. Another device rounds the encoder's products otherwise.
+        // Images are told apart by the tokens' key. Another device rounds the encoder's products differently.
         let encoder = spec.removals.iter().any(|mode| mode.needs_encoder()).then_some(&open.hardware);
         name += &digest(&(&spec.removals, encoder))?;
     }

@@ -202,7 +202,7 @@ impl Plan {
             }
             let tokens = read.into_iter().map(|read| read.ok().map(|(tokens, _)| tokens));
             let mut tokens: Batch = held.into_iter().chain(tokens.zip(digests)).collect();
-            // What may begin an outage waits, not to be left out for good, until an image after it was read.
+            // Unread images at the end may be the start of an outage: they are held back until a later image is read.
             held = tokens.split_off(tokens.len() - outage.images);
             readable |= tokens.iter().any(|(tokens, _)| tokens.is_some());
             (done, spent.images) = (done + count, spent.images + count);

@@ -30,7 +30,7 @@ pub(super) struct Outage<'a> {
 pub(in crate::app::jobs) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
     match error {
         ImageError::Read { source, .. } => Some(source.kind()),
-        // The reader of Parquet gives words alone: whether the file itself can be read is asked again.
+        // The Parquet reader returns only a message, so the file itself is read again to find out.
         ImageError::Row { .. } => atomic_file::start(&image.path, 1).err().map(|error| error.kind()),
         _ => None,
     }
@@ -116,11 +116,11 @@ mod tests {
                 refused.starts_with("16 images in a row") && refused.contains("it cannot be read"),
                 "{refused}"
             );
-            // One that is broken was read, and those before it do not count.
+            // A broken image was still read, so those before it no longer count.
             let read = [(Err("no picture".into()), Ok("digest".into()))];
             outage.add(&read).unwrap();
             outage.add(&unread(error, LEAST - 1)).unwrap();
-            // Nor does it help that the disk answers again before a batch ends.
+            // It is an outage even if the disk answers again before the batch ends.
             outage.add(&[unread(error, 1), read.into()].concat()).unwrap_err();
         }
         for root in [&*there, Path::new("")] {

@@ -275,7 +275,7 @@ fn metrics_of(outcomes: &[Outcome]) -> Vec<Metric> {
     outcomes.iter().flat_map(metrics).collect()
 }
 
-/// Those of these outcomes that ended early.
+/// The outcomes that ended early.
 pub fn failures_of(outcomes: &[Outcome]) -> Vec<Failure> {
     let failure = |Outcome { head, seed, failure, .. }: &Outcome| {
         Some(Failure { head: head.clone(), seed: *seed, why: failure.clone()? })

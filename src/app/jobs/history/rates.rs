@@ -39,7 +39,7 @@ impl TrainHistory {
                 heads.entry(head).or_default().push((at, layer, rate));
             }
         }
-        // Every cell of a run's own grids is a training; names that were made up may ask for the square of that.
+        // In a run of this program every cell of the grid is a training; made-up names could ask for the square of their number.
         let mut left = MAX_TRAININGS;
         let grid = |(head, variants): (String, Vec<(usize, String, String)>)| {
             let layers: IndexSet<&String> = variants.iter().map(|(_, layer, _)| layer).collect();

@@ -52,7 +52,7 @@ pub(super) fn removal_arrays(removal: &Removal) -> Arrays {
         let Some(ranked) = ranked.found() else { continue };
         let order: Vec<f64> = ranked.order.iter().map(|&token| token as f64).collect();
         arrays.insert(format!("ranking_{id}"), vector(&order));
-        // The others stand in the arrays of the trace.
+        // The other rankings' values are among the trace's arrays.
         if ["gradient", "integrated", "rollout"].contains(&id.as_str()) {
             arrays.insert(id.clone(), vector(&ranked.values));
         }

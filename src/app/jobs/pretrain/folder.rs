@@ -166,7 +166,7 @@ impl Folder {
     pub fn resume(folder: &Path, begun: &Manifest, requested: &Manifest) -> anyhow::Result<Self> {
         let free =
             ["program", "settings.data", "settings.device", "settings.checkpoint_every", "pictures.name"];
-        // As of a run, its classes may have got words since.
+        // As with a run, WordNet ids may have been given words since.
         let renamed = synsets::same(&begun.pictures.classes, &requested.pictures.classes);
         let may_differ = |field: &str| free.contains(&field) || renamed && field == "pictures.classes";
         let [found, asked] = [begun, requested].map(serde_json::to_value);

@@ -180,7 +180,7 @@ mod tests {
             variants(&words("gap sinkhorn gap softsort"), &words("state_dim=4 sinkhorn.temperature=0.5"));
         let settings = |one: &Variant| (one.name.clone(), one.config.state_dim, one.config.temperature);
         let found: Vec<_> = variants.unwrap().iter().map(settings).collect();
-        // What is set for all is recorded only for those that have it, and what is set for one only for that one.
+        // A setting for all heads is recorded only for those that have it, a setting for one head only for that one.
         let [gap, sinkhorn, softsort] = ["gap", "sinkhorn", "softsort"].map(str::to_owned);
         assert_eq!(found, [(gap, None, None), (sinkhorn, Some(4), Some(0.5)), (softsort, Some(4), None)]);
         assert_eq!(super::variants(&words("paper"), &[]).unwrap().len(), 19);

@@ -26,7 +26,7 @@ pub fn labelled(dataset: &Dataset, split: Split) -> Labelled {
     Labelled { images, classes }
 }
 
-/// Those of `images` that could be read, so that they have tokens.
+/// The `images` that could be read, so that they have tokens.
 pub fn readable(images: &Labelled, has_tokens: impl Fn(usize) -> bool) -> Labelled {
     let pairs = images.images.iter().zip(&images.classes);
     let (images, classes) = pairs.filter(|(image, _)| has_tokens(**image)).unzip();

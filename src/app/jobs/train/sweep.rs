@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_grid_is_every_combination() {
-        // What is set for all gives way to the grid.
+        // The grid overrides settings for all heads.
         let shared = Config { state_dim: Some(4), temperature: Some(0.5), ..Config::default() };
         let grid = axes(&["temperature=0.1,1.0", "iterations=1,20"]);
         let found = variants("sinkhorn", &grid, &shared).unwrap();

@@ -41,7 +41,7 @@ pub fn probes<'a>(source: &'a Source, asked: &[String]) -> Result<Vec<&'a Outcom
         };
         return asked.iter().map(named).collect();
     }
-    // Of a head at several layers or rates, the chosen one alone.
+    // Of a head trained at several layers or rates, only the chosen variant.
     let passed_over = source.passed_over();
     best.retain(|outcome| !passed_over.contains(&*outcome.head));
     best.sort_by(|a, b| b.best_accuracy().unwrap_or(0.0).total_cmp(&a.best_accuracy().unwrap_or(0.0)));

@@ -74,7 +74,7 @@ fn heading(line: &str) -> Option<&str> {
     (line.starts_with('#') && title.starts_with(' ')).then(|| title.trim())
 }
 
-/// The tag of the list that a line is an item of, and the item's text; `None` if the line is none.
+/// The tag of the list that a line is an item of, and the item's text; `None` if the line is no item.
 fn list_item(line: &str) -> Option<(&'static str, &str)> {
     if let Some(item) = line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")) {
         return Some(("ul", item));

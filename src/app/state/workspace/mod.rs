@@ -294,7 +294,7 @@ impl Workspace {
         missing
     }
 
-    /// Whether any of its entries is there, perhaps on another machine or the Hub; what follows the first is not looked for.
+    /// Whether any of its entries exists, perhaps on another machine or the Hub; the search ends at the first.
     pub fn is_anything_there(&self) -> bool {
         let mut there = self.host.is_some() || self.backbones.iter().any(|one| !is_path(&one.source));
         self.clone().each_path(&mut |_, path| there = there || path.exists());

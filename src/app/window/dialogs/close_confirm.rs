@@ -47,7 +47,7 @@ impl CloseConfirm {
         false
     }
 
-    /// Draws the question what becomes of the training, while it is asked.
+    /// Draws the question of what becomes of the training, while it is open.
     pub fn ui(&mut self, ui: &Ui, state: &State, actions: &mut Vec<UiAction>) {
         if *self != Self::Asking {
             return;

@@ -109,7 +109,7 @@ impl ConnectDialog {
         answer
     }
 
-    /// The host that is typed, or why the address is none.
+    /// The typed host, or why the address is invalid.
     fn typed(&self) -> Result<Host, String> {
         let typed = host(self.place.trim());
         let place = typed.place.parse::<WorkerAddress>()?.word();

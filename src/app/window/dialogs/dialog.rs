@@ -95,7 +95,7 @@ pub fn show_at_top<T>(ctx: &Context, id: &str, add: impl FnOnce(&mut Ui) -> Answ
     sheet(ctx, Modal::new(id).area(area), 12, TOP_PX, |ui, _| add(ui))
 }
 
-/// A dialog `y` below the top of the window. In a small or zoomed window, where it has not the room that `add` is told, it is
+/// A dialog `y` below the top of the window. In a small or zoomed window, which lacks the room that `add` is promised, it is
 /// scrolled.
 fn sheet<T>(
     ctx: &Context,

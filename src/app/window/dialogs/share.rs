@@ -298,7 +298,7 @@ fn of_panes(mut share: Share) -> Share {
     for view in views.filter(|_| share.kind == ShareKind::Figures) {
         let panes = layout::shown(&view.layout).into_iter().filter(|id| viz::find(id).is_some());
         let panes = panes.collect::<BTreeSet<String>>();
-        // Where no pane of a figure is in front, the comparison is, or something that cannot be drawn of a finding.
+        // Without a figure in front, the comparison is shown, or a pane that a finding cannot draw.
         if !panes.is_empty() {
             (view.views.rows, view.views.difference) = (panes, false); // each shows one probe
         }

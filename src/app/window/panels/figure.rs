@@ -68,7 +68,7 @@ impl FigurePane {
         // One probe fills its own scale; columns side by side share theirs.
         let options = cx.state.views.figure_options(self.figure.id());
         let mut area = ui.available_rect_before_wrap();
-        // An order is edited on its figure, so the controls are where they leave that larger, whatever step they show.
+        // An order is edited on its figure, so the controls stand where they leave the figure larger, at any step.
         let height_beside = || self.figure.max_height(trace, &Options::default(), area.width() - BESIDE_PX);
         let beside =
             is_edited && area.width() > 2.0 * BESIDE_PX && height_beside() > area.height() - ABOVE_PX;

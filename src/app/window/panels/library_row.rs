@@ -33,7 +33,7 @@ pub struct Entry<'a> {
 
 /// What a person did with an entry.
 pub struct EntryResponse {
-    /// Of the entry itself.
+    /// The response of the entry itself.
     pub response: Response,
     /// Whether its close button was clicked, or Delete pressed.
     pub close: bool,

@@ -86,7 +86,7 @@ impl Panel for ProbeTable {
                 grid.show(ui, |ui| {
                     let shown = shown(&rows);
                     self.head(ui, &shown);
-                    // Of the rows out of reach, the longest keeps the width of the names, and the last the height of all.
+                    // Rows out of sight are skipped, except the longest, which sets the width, and the last, which sets the height.
                     let longest = (0..rows.len()).max_by_key(|at| rows[*at].name.len());
                     for (at, row) in rows.iter().enumerate() {
                         let keeps_size = Some(at) == longest || at + 1 == rows.len();

@@ -21,7 +21,7 @@ pub struct ShownImages {
 }
 
 impl ShownImages {
-    /// Those of `state`; `known` if they are the same.
+    /// The images that `state` shows; `known` if they are the same.
     pub fn from_state(state: &State, known: Option<Arc<Self>>) -> Arc<Self> {
         let key = FilterKey::from_state(state);
         known.filter(|known| known.key == key).unwrap_or_else(|| {

@@ -47,7 +47,7 @@ fn verdict(own: &str, found: Option<(usize, f64)>) -> String {
 /// What there is to say of a column's prediction where the true class of its image is known, and whether it is right.
 pub fn of_prediction(state: &State, column: &Column, trace: &Trace) -> Option<(String, Option<bool>)> {
     let (image, own) = of_column(state, column)?;
-    // Of classes that share the name, where nothing tells them apart, the one ranked first.
+    // If several classes share the name and cannot be told apart, the one ranked first counts.
     let same = state.library.true_classes(image, column.probe).into_iter().flatten();
     let found = same.filter_map(|class| rank(&trace.logits, class)).min_by_key(|(at, _)| *at);
     Some((verdict(own, found), found.map(|(at, _)| at == 1)))

@@ -128,10 +128,10 @@ impl CachedRepo {
         if path.symlink_metadata().is_ok() {
             with_path(&path, atomic_file::step(|| fs::remove_file(&path)))?; // a dangling link: its content was deleted
         }
-        // Of components, as links of Windows have its own separator.
+        // Built from components, as Windows has its own separator in links.
         let up = std::iter::repeat_n("..", file.matches('/').count() + 2);
         let target: PathBuf = up.chain(["blobs", etag]).collect();
-        // Where there are no links (FAT) or few users may create them (Windows), the content is moved, as by Python's cache.
+        // Where there are no links (FAT) or few users may create them (Windows), the content is moved, as Python's cache does.
         #[cfg(unix)]
         let linked = atomic_file::step(|| {
             std::os::unix::fs::symlink(target, &path).or_else(|why| match why.raw_os_error() {

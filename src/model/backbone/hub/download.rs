@@ -169,7 +169,7 @@ impl<'a> Client<'a> {
         let message = shown(&message);
         let message = if message.is_empty() { "no reason".into() } else { message };
         Err(match (response.status().as_u16(), header("x-error-code")) {
-            // Not the Hub's own, which has a code or a message.
+            // The Hub's own 403 has a code or a message.
             (403, "") if header("x-error-message").is_empty() => {
                 self.malformed(url, "status 403 without a reason")
             }

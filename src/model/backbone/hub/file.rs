@@ -36,7 +36,7 @@ fn parse(source: &str) -> Option<(Repo, &str)> {
     let (organisation, rest) = source.strip_prefix(SCHEME)?.split_once('/')?;
     let (name, file) = rest.split_once('/')?;
     let (name, revision) = name.split_once('@').unwrap_or((name, "main"));
-    // Of pull requests and conversions, whose names have two more parts.
+    // Revisions of pull requests and conversions (`refs/pr/1`) have two more parts.
     let mut parts = file.splitn(3, '/');
     let (revision, file) = match (revision, parts.next(), parts.next(), parts.next()) {
         ("refs", Some(kind @ ("pr" | "convert")), Some(which), Some(file)) => {

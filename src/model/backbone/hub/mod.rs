@@ -183,7 +183,7 @@ impl Hub {
         let (commit, mut known) = (cache.commit(repo.revision())?, true);
         let complete = self.visit_files(repo, &mut |file| {
             let path = cache.file(&commit, file);
-            // Without a network, a cache of Python's, which may lack only this one, would wait for it at every start.
+            // Python's cache may lack only this file: without a network, every start would wait for it.
             let is_second =
                 file == "processor_config.json" && cache.file(&commit, "preprocessor_config.json").is_some();
             known &= path.is_some() || is_second || cache.is_absent(&commit, file);

@@ -22,7 +22,7 @@ pub(super) fn parse(source: &str) -> Result<Source, HubError> {
     }
     match path.try_exists() {
         Ok(true) => return Err(HubError::NotAFolder(path.into())),
-        // One that is there, but not for this user or not now, is no name of the Hub.
+        // A path that exists but cannot be read now, or by this user, is not taken for a name on the Hub.
         Err(source) if !matches!(source.kind(), ErrorKind::NotADirectory | ErrorKind::InvalidFilename) => {
             return Err(HubError::Unreadable { path: path.into(), source });
         }

@@ -60,8 +60,8 @@ pub(super) fn tensors_under<'k>(file: &Mapped, under: &[&'k str]) -> Result<Stat
 
 fn zip<'k>(file: &Mapped, under: &[&'k str]) -> Result<StateDict<'k>, WeightsError> {
     let broken = |error: zip::result::ZipError| file.damaged(FORMAT, error.to_string());
-    // Nothing precedes the archive. Left to find that out, the reader takes the first entry to end its directory where PyTorch puts a
-    // ZIP64 record behind it, and errs by 76 bytes where the first header is as long: with a root of 21 letters.
+    // The archive starts at offset 0. If the reader had to find that out, PyTorch's ZIP64 record after the directory would mislead it
+    // by 76 bytes if the first header is as long, which it is if the root's name has 21 letters.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
     let mut archive = ZipArchive::with_config(config, Cursor::new(&file[..])).map_err(broken)?;
     if archive.has_duplicate_names() {

@@ -227,7 +227,7 @@ fn files(root: &Path) -> Result<(Vec<File>, Vec<String>), DataError> {
         walk::check_links(&folder, is_named_parquet)?; // the Hub's cache consists of links
         found.extend(walk::entries(&folder)?.into_iter().filter(|path| is_parquet(path)).map(File::open));
     }
-    // Of files that hold images the metadata is not read a second time.
+    // The metadata of a file whose shard could be read is not read a second time.
     found.retain(|file| file.shard.is_ok() || holds_images(&file.path));
     Ok((found, others))
 }

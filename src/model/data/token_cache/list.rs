@@ -56,7 +56,7 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
 /// Removes the cache `name` of `root`, and nothing else that may lie in its folder.
 ///
 /// # Errors
-/// Also if it is being written: hours of extraction would be lost, and it would fail.
+/// It also fails if the cache is being written: hours of extraction would be lost, and it would fail.
 pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     let folder = root.join(name);
     if is_shared(&folder) {
@@ -68,7 +68,7 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     for path in files {
         fs::remove_file(&path).map_err(io_error("remove it", &path))?;
     }
-    // Of a cache on another disk, which a link leads to, the link.
+    // If the folder is a link to another disk, the link is removed.
     let emptied = match folder.is_symlink() && cfg!(unix) {
         true => fs::remove_file(&folder),
         false => fs::remove_dir(&folder),
@@ -78,7 +78,7 @@ pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
 
 fn entry(folder: &Path, name: String) -> Result<Entry, CacheError> {
     let files = match own_files(folder) {
-        // Another user's, which must not hide the others, or removed by another program since it was listed.
+        // Another user's cache, which must not hide the others, or one that another program has just removed.
         Err(CacheError::Io { source, .. })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
         {

@@ -93,7 +93,7 @@ pub struct Baseline {
 /// Images read or classified between two reports of progress: enough for all cores of a large machine.
 const IMAGES_PER_REPORT: usize = 8192;
 
-/// Every baseline, fitted on `train` and tested on `test`. `progress` is told what is done, and for how many of how many
+/// Every baseline, fitted on `train` and tested on `test`. `progress` gets what is being done, and for how many of how many
 /// images or steps.
 ///
 /// # Errors

@@ -57,7 +57,7 @@ pub(super) fn columns<'de, D: Deserializer<'de>>(
     Ok(columns.into_iter().map(|(name, values)| (name, null_as_nan(values))).collect())
 }
 
-// Derived with `remote = "Self"` are functions of the same names as those of the traits: reading has to add a check.
+// `remote = "Self"` derives inherent functions, which the traits below call: `deserialize` adds a check.
 
 impl Serialize for Evaluation {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -125,7 +125,7 @@ pub(super) struct ImageMetrics {
 }
 
 impl ImageMetrics {
-    /// Of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`, and `localization` if its
+    /// The metrics of an image of the probe's class `class`, with the logits `[C]` of the undisturbed `reading`, and `localization` if its
     /// object is known.
     pub(super) fn new(
         reading: &ImageReading<'_>,

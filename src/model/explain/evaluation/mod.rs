@@ -132,7 +132,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Of this program.
+    /// The provenance of results of this program, with the other fields empty.
     pub fn new() -> Self {
         Self { program: concat!("ssmprobe ", env!("CARGO_PKG_VERSION")).to_owned(), ..Self::default() }
     }

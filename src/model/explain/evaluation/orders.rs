@@ -65,7 +65,7 @@ pub(super) struct Chance {
 }
 
 impl Chance {
-    /// Of an image of `class`.
+    /// What chance gives for an image of `class`.
     pub(super) fn new(reading: &ImageReading<'_>, class: usize, nulls: &NullBands) -> Self {
         let (mut untrained, mut random) = (Vec::new(), Vec::new());
         let ImageReading { probe, tokens, output, .. } = reading;

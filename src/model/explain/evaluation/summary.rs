@@ -19,7 +19,7 @@ pub struct ClassRow {
 }
 
 impl ClassRow {
-    /// Of the values of a class's images; `None` if no image has any.
+    /// Summarises the values of a class's images; `None` if no image has any.
     pub fn new(class: usize, values: impl IntoIterator<Item = f32>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).map(f64::from).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;

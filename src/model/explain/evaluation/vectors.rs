@@ -173,7 +173,7 @@ impl VectorCollector {
         Self { tokens, images: 0, kinds: Default::default(), why_none }
     }
 
-    /// Of shuffled tokens, which cannot be compared patch by patch.
+    /// No vectors: shuffled tokens cannot be compared patch by patch.
     pub fn of_shuffled() -> Self {
         Self { why_none: Some(SHUFFLED.into()), ..Self::new(0, 0) }
     }

@@ -189,7 +189,7 @@ impl Exchange {
         }
     }
 
-    /// Of a centred table `X`, the standard deviation over all exchanges, `sqrt(sum(X^2) / (N - 1))`; 0 for a single token.
+    /// The standard deviation of a centred table `X` over all exchanges, `sqrt(sum(X^2) / (N - 1))`; 0 for a single token.
     fn deviation(&self) -> f64 {
         let squares = |values: &[f64]| values.iter().map(|x| x * x).sum::<f64>();
         let sum = match self {

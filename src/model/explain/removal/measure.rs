@@ -208,7 +208,7 @@ impl<'a> Measurement<'a> {
         Found::Some(schedule.curves(logits, self.class, self.rival))
     }
 
-    /// Curves of a mode that changes what the head reads, without the encoder. `progress` is told how many of how many sets are read.
+    /// Curves of a mode that changes what the head reads, without the encoder. `progress` gets how many of how many sets are read.
     fn head_curves<E>(
         &self,
         mode: Mode,

@@ -96,9 +96,9 @@ impl Run {
 }
 
 fn open(path: &Path) -> Result<File, RunError> {
-    // The folder may have been removed, and the run starts anew.
+    // The folder may have been removed: then the run starts anew.
     let lock = atomic_file::make_folder(path.parent().unwrap_or(path)).and_then(|()| {
-        // Also read, as what waits for a reader, a pipe, does not open else.
+        // Opened for reading too: opening a pipe only for writing would wait for a reader.
         atomic_file::step(|| File::options().read(true).write(true).create(true).truncate(false).open(path))
     });
     lock.map_err(RunError::io("open", path))

@@ -72,7 +72,7 @@ impl Outcome {
         self.epochs.last().map(|epoch| epoch.test)
     }
 
-    /// Of every test image, whether its predicted class was correct, at the best epoch or after the last.
+    /// Whether the predicted class of every test image was correct, at the best epoch or after the last.
     pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
         let predictions = match which {
             ProbeCheckpoint::Best => &self.best,

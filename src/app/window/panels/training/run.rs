@@ -150,7 +150,7 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, active: Option
                     let rate = format::count(active.rate.round() as usize);
                     format!(", {rate} images/s, {} left", format::clock(active.left))
                 }
-                // Of a process of its own only the epochs are known.
+                // A training in a separate process reports only its epochs.
                 false if progress.what == EPOCHS => format!(": {}", progress.amounts()),
                 false => String::new(),
             };
