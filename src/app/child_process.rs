@@ -25,7 +25,8 @@ pub fn own_session(command: &mut Command) {
     own_group(command);
 }
 
-/// Lets Linux send the process SIGTERM if this one is killed, as nothing else could stop it then.
+/// Lets Linux send the process SIGTERM if this one is killed, as nothing else could stop it then. Linux sends it when the thread that
+/// started the process ends: start it from one that outlives it.
 pub fn stops_with_this_process(command: &mut Command) {
     #[cfg(target_os = "linux")]
     before_exec(command, || {

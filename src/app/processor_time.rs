@@ -21,6 +21,7 @@ pub fn of_thread() -> Duration {
 #[cfg(unix)]
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes one `timespec`, which lives until it returns.
     #[expect(unsafe_code, reason = "a call of C that fills what it is given")]
     unsafe {
         libc::clock_gettime(id, &raw mut time); // of these two clocks it cannot fail

@@ -23,8 +23,8 @@ macro_rules! vectorised {
                     // SAFETY: the current level is never wider than what the processor supports.
                     #[expect(unsafe_code, reason = "a call of instructions that not every processor has")]
                     $crate::model::ops::simd::Level::Avx512 => return unsafe { widest$(::<$type>)?($($arg),*) },
-                    // SAFETY: as above.
-                    #[expect(unsafe_code, reason = "as above")]
+                    // SAFETY: the current level is never wider than what the processor supports.
+                    #[expect(unsafe_code, reason = "a call of instructions that not every processor has")]
                     $crate::model::ops::simd::Level::Avx2 => return unsafe { wide$(::<$type>)?($($arg),*) },
                     $crate::model::ops::simd::Level::Baseline => {}
                 }

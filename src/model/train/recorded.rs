@@ -159,10 +159,8 @@ impl RecordedStep {
         let [correction, rate] = adam.next(rate).to_f32();
         let (rates, ..) = TensorData::from([correction, rate, 1.0]).into_parts();
         self.rates.client.write(&self.rates.handle, rates);
-        #[expect(
-            unsafe_code,
-            reason = "all buffers that it reads and writes are held here, and only this thread replays it"
-        )]
+        // SAFETY: the buffers that the step reads and writes are held here, and only this thread, as `load_batch` has checked, uses them.
+        #[expect(unsafe_code, reason = "a recording names its buffers by address")]
         unsafe { self.graph.replay() }.expect("a step that was recorded");
         self.loss_and_right.clone()
     }

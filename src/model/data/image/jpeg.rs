@@ -55,7 +55,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<RgbImage, DecodeFailure> {
     }
     // The library counts scans itself, so that a marker missed here does not evade the limit.
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, most)?;
-    let rgb = library.pixels(bytes, pixels as usize, width)?;
+    let rgb = library.pixels(bytes)?;
     Ok(upright(rgb_image(width, height, rgb)?, orientation(markers.exif, markers.xmp)))
 }
 
@@ -72,9 +72,9 @@ pub(super) fn block(
         let what = format!("a strip or tile is {wide} x {high} pixels, not {width} x {}", rows.end());
         return Err(DecodeFailure::Broken(what));
     }
-    let pixels = check_header(bytes, wide, high)?;
+    check_header(bytes, wide, high)?;
     library.set(raw::TJPARAM_TJPARAM_SCANLIMIT, SCAN_LIMIT.min(PASS_LIMIT / all))?;
-    library.pixels(bytes, pixels as usize, wide)
+    library.pixels(bytes)
 }
 
 /// The number of pixels; fails if there are too many, at all or for so few bytes.
@@ -143,14 +143,15 @@ impl Library {
         Ok((u32::try_from(width).unwrap_or(0), u32::try_from(height).unwrap_or(0)))
     }
 
-    /// The RGB values; [`Self::size`] must have read the header of the same bytes.
-    fn pixels(&mut self, bytes: &[u8], pixels: usize, width: u32) -> Result<Vec<u8>, DecodeFailure> {
+    /// The RGB values; [`check_header`] must have bounded how many.
+    fn pixels(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DecodeFailure> {
+        let (width, height) = self.size(bytes)?;
         let colours = self.get(raw::TJPARAM_TJPARAM_COLORSPACE) as raw::TJCS;
         let inks = [raw::TJCS_TJCS_CMYK, raw::TJCS_TJCS_YCCK].contains(&colours);
         let (format, channels) = if inks { (raw::TJPF_TJPF_CMYK, 4) } else { (raw::TJPF_TJPF_RGB, 3) };
-        let mut values = vec![0; pixels * channels];
+        let mut values = vec![0; width as usize * height as usize * channels];
         let pitch = width as c_int * channels as c_int;
-        // SAFETY: writes one line of `pitch` bytes per row of the header's height, for which there is room.
+        // SAFETY: writes a line of `pitch` bytes for each of the `height` rows that the header of these bytes has.
         let status = unsafe {
             raw::tj3Decompress8(self.0, bytes.as_ptr(), bytes.len() as _, values.as_mut_ptr(), pitch, format)
         };

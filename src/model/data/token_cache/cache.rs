@@ -106,7 +106,8 @@ impl Drop for Shard {
 }
 
 fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
-    #[expect(unsafe_code, reason = "shards are written whole, renamed into place and never changed after")]
+    // SAFETY: shards are written whole, renamed into place and never changed afterwards.
+    #[expect(unsafe_code, reason = "a map of a file cannot be made otherwise")]
     let map = unsafe { Mmap::map(file) };
     map.map_err(io_error("map it", path))
 }

@@ -9,7 +9,8 @@ use burn_cubecl::cubecl::bytes::{AccessError, AccessPolicy, AllocationController
 /// `size` bytes of page-locked memory with arbitrary contents, for an upload to `device`; `None` where uploads need none, as on
 /// the CPU and through Vulkan, or if it cannot be allocated.
 pub(crate) fn page_locked(size: usize, device: &Device) -> Option<Bytes> {
-    #[expect(unsafe_code, reason = "its bytes are never read: staging copies nothing from it")]
+    // SAFETY: `Nothing` gives no access to any memory, so none of these bytes is ever read.
+    #[expect(unsafe_code, reason = "the only way to ask burn for page-locked memory")]
     let nothing = unsafe { Bytes::from_controller(Box::new(Nothing(size)), size) };
     let mut data = TensorData::from_bytes(nothing, [size], DType::U8);
     device.staging(iter::once(&mut data));
