@@ -278,25 +278,30 @@ pub trait Figure: Sync {
     fn table(&self, trace: &Trace) -> Table;
 }
 
-/// Limits that several figures share: of values, and of the paper's proxy.
-pub type Shared = [Option<(f64, f64)>; 2];
+/// Limits that several figures share.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SharedLimits {
+    /// Of [values](Figure::limits).
+    pub values: Option<(f64, f64)>,
+    /// Of the [paper's proxy](Figure::proxy_limits).
+    pub proxy: Option<(f64, f64)>,
+}
 
-/// The limits of a figure that contain its values in all these traces.
-pub fn shared<'a>(figure: &dyn Figure, traces: impl Iterator<Item = &'a Trace> + Clone) -> Shared {
-    let union = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
-    let limits = traces.clone().filter_map(|trace| figure.limits(trace)).reduce(union);
-    [limits, traces.filter_map(|trace| figure.proxy_limits(trace)).reduce(union)]
+impl SharedLimits {
+    /// The limits of a figure that contain its values in all these traces.
+    pub fn new<'a>(figure: &dyn Figure, traces: impl Iterator<Item = &'a Trace> + Clone) -> Self {
+        let union = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
+        Self {
+            values: traces.clone().filter_map(|trace| figure.limits(trace)).reduce(union),
+            proxy: traces.filter_map(|trace| figure.proxy_limits(trace)).reduce(union),
+        }
+    }
 }
 
 impl Options {
     /// The options with these limits where none are set.
-    pub fn within(self, [limits, proxy]: Shared) -> Self {
-        Self { limits: self.limits.or(limits), proxy_limits: self.proxy_limits.or(proxy), ..self }
-    }
-
-    /// The limits that are set.
-    pub fn shared(&self) -> Shared {
-        [self.limits, self.proxy_limits]
+    pub fn within(self, SharedLimits { values, proxy }: SharedLimits) -> Self {
+        Self { limits: self.limits.or(values), proxy_limits: self.proxy_limits.or(proxy), ..self }
     }
 }
 

@@ -14,7 +14,7 @@ use ssmprobe::viz::draw::table::Table;
 use ssmprobe::viz::draw::theme::Theme;
 use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
-use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, Shared, export, find, shared};
+use ssmprobe::viz::{COLUMN, Empty, FIGURES, Figure, Options, SharedLimits, export, find};
 
 use crate::pictures::{draw_column, side_by_side};
 use crate::{npz, traces};
@@ -201,22 +201,22 @@ fn the_proxy_of_evidence_shares_its_limits_too() {
     let grow = |values: &mut Option<Vec<f32>>| values.iter_mut().flatten().for_each(|v| *v *= 3.0);
     grow(&mut other.evidence.proxy);
     let figure = find("evidence").unwrap();
-    let [exact, proxy] = shared(figure, [&one, &other].into_iter());
-    assert_eq!(exact, figure.limits(&one), "the exact panel is the same in both");
-    assert_eq!(proxy, figure.proxy_limits(&other));
-    let drawn = |limits: Shared| {
+    let limits = SharedLimits::new(figure, [&one, &other].into_iter());
+    assert_eq!(limits.values, figure.limits(&one), "the exact panel is the same in both");
+    assert_eq!(limits.proxy, figure.proxy_limits(&other));
+    let drawn = |limits: SharedLimits| {
         let scene = column("evidence", &one, &Options::default().within(limits)).unwrap();
         export::svg(&scene, "")
     };
-    let alone = drawn([None; 2]);
-    assert_ne!(alone, drawn([exact, proxy]));
-    assert_eq!(alone, drawn([exact, figure.proxy_limits(&one)]));
+    let alone = drawn(SharedLimits::default());
+    assert_ne!(alone, drawn(limits));
+    assert_eq!(alone, drawn(SharedLimits { proxy: figure.proxy_limits(&one), ..limits }));
     // The same in a comparison: every column is drawn with the limits that all of them need.
     let compared = |options: &Options| {
         side_by_side(&[&one, &other], &[figure], options).draw_column(&Theme::print(), 400.0).unwrap()
     };
     let both = compared(&Options::default());
-    let set = Options::default().within([exact, proxy]);
+    let set = Options::default().within(limits);
     let said = compared(&set);
     assert_eq!(export::svg(&both, ""), export::svg(&said, ""));
     assert!(alone.contains("In raster order"));

@@ -16,7 +16,7 @@ use ssmprobe::app::jobs::user_error::ON_CPU;
 use ssmprobe::app::jobs::{ExplainResult, Unit};
 use ssmprobe::app::remote::AnyWorker;
 use ssmprobe::app::state::{ColumnState, RevealTarget, Severity};
-use ssmprobe::viz::{FIGURES, shared};
+use ssmprobe::viz::{FIGURES, SharedLimits};
 
 use self::prelude::*;
 use crate::run::{done, program};
@@ -475,7 +475,7 @@ fn shared_limits_are_those_of_the_traces_that_are_shown() {
         let figure = FIGURES.iter().find(|figure| figure.id() == "assignment").expect("a figure");
         let traces = state.columns.values().filter_map(|column| Some(&**column.shown.trace()?));
         let trace = traces.clone().next().expect("a trace");
-        assert_eq!(state.shared_limits(*figure, trace), shared(*figure, traces));
+        assert_eq!(state.shared_limits(*figure, trace), SharedLimits::new(*figure, traces));
     };
     check(&window);
     check(&window);

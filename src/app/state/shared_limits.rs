@@ -6,17 +6,17 @@ use std::sync::{Arc, Weak};
 
 use super::State;
 use crate::model::trace::Trace;
-use crate::viz::{Figure, Shared, shared};
+use crate::viz::{Figure, SharedLimits};
 
 /// By figure, the traces that were shown last and their limits by scale.
 pub(super) type KnownLimits =
-    RefCell<HashMap<&'static str, (Vec<Weak<Trace>>, HashMap<&'static str, Shared>)>>;
+    RefCell<HashMap<&'static str, (Vec<Weak<Trace>>, HashMap<&'static str, SharedLimits>)>>;
 
 impl State {
     /// The limits of a figure over all columns that it draws on the scale of `trace`, if they are shared.
-    pub fn shared_limits(&self, figure: &dyn Figure, trace: &Trace) -> Shared {
+    pub fn shared_limits(&self, figure: &dyn Figure, trace: &Trace) -> SharedLimits {
         if !self.views.shared {
-            return [None; 2];
+            return SharedLimits::default();
         }
         let traces = self.columns.values().filter_map(|column| column.shown.trace());
         let mut known = self.known_limits.borrow_mut();
@@ -27,7 +27,7 @@ impl State {
         }
         let scale = figure.scale(trace);
         let alike = traces.map(|trace| &**trace).filter(|trace| figure.scale(trace) == scale);
-        *limits.entry(scale).or_insert_with(|| shared(figure, alike))
+        *limits.entry(scale).or_insert_with(|| SharedLimits::new(figure, alike))
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
             state.columns.insert(id, Column { shown, ..column });
         }
         let figure = find("photo").expect("the figure");
-        let limits = traces.each_ref().map(|trace| state.shared_limits(figure, trace)[0]);
+        let limits = traces.each_ref().map(|trace| state.shared_limits(figure, trace).values);
         assert_eq!(limits, [Some((-2.0, 3.0)), Some((0.25, 0.75)), Some((-2.0, 3.0))]);
     }
 }

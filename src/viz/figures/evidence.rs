@@ -25,7 +25,8 @@ const MAX_PANEL_PT: f32 = 92.0;
 /// Whether the exact panel and that of the proxy are drawn: in a row those that any of its cells has values for, so that
 /// all cells have the same axes.
 fn shown_panels(trace: &Trace, options: &Options) -> [bool; 2] {
-    let row = options.shared().map(|limits| options.keys.are_shared() && limits.is_some());
+    let row =
+        [options.limits, options.proxy_limits].map(|limits| options.keys.are_shared() && limits.is_some());
     [trace.evidence.position.is_some() || row[0], trace.evidence.proxy.is_some() || row[1]]
 }
 

@@ -19,7 +19,7 @@ use crate::viz::draw::{Identity, Scene, Theme, hover, order};
 use crate::viz::export;
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
-use crate::viz::{Empty, Figure, Options, shared};
+use crate::viz::{Empty, Figure, Options, SharedLimits};
 
 /// What precedes the base64 pixels of an image within an SVG file.
 const PIXELS_PREFIX: &str = "href=\"data:image/png;base64,";
@@ -143,7 +143,7 @@ pub fn plot(
 ) -> TracePlot {
     let has_same_scale = |other: &&&Arc<Trace>| figure.scale(other) == figure.scale(trace);
     let alike = row.iter().filter(has_same_scale).map(AsRef::as_ref);
-    TracePlot::new(figure, trace, options.within(shared(figure, alike)))
+    TracePlot::new(figure, trace, options.within(SharedLimits::new(figure, alike)))
 }
 
 /// The alternating lines of both texts as one, or both texts if their numbers of lines differ.

@@ -7,7 +7,7 @@ use super::{GAP_PT, Grid};
 use crate::viz::draw::check::check;
 use crate::viz::draw::keys::{self, Deferred};
 use crate::viz::figures::prelude::*;
-use crate::viz::{marked, shared};
+use crate::viz::{SharedLimits, marked};
 
 /// Width of the cells that are drawn only to collect the legend, axes and colour bar they hand over.
 const NOMINAL_WIDTH_PT: f32 = 120.0;
@@ -59,8 +59,8 @@ impl<'a> Row<'a> {
         let mut column_options = vec![Options { keys, ..options.clone() }; cells.len()];
         let mut scales_differ = false;
         for group in &groups {
-            let limits = shared(figure, group.iter().filter_map(|at| cells[*at].as_deref().ok()));
-            scales_differ |= own_scales && group.len() > 1 && limits.iter().any(Option::is_some);
+            let limits = SharedLimits::new(figure, group.iter().filter_map(|at| cells[*at].as_deref().ok()));
+            scales_differ |= own_scales && group.len() > 1 && limits != SharedLimits::default();
             for at in group.iter().filter(|_| !own_scales) {
                 column_options[*at] = column_options[*at].clone().within(limits);
             }
