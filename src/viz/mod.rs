@@ -151,7 +151,7 @@ pub enum TabGroup {
     /// A full-size page.
     Page,
     /// Closed until a user opens it, then beside evidence by position.
-    Asked,
+    OnRequest,
 }
 
 /// Where a pane is in the initial layout. Within a group, tabs are in the order of their list.

@@ -117,7 +117,7 @@ fn group_tile(tiles: &mut Tiles<Pane>, panels: &[Box<dyn Panel>], groups: &[TabG
 pub fn show(tree: &mut Tree<Pane>, id: &str) {
     let pane = Pane(id.to_owned());
     if tree.tiles.find_pane(&pane).is_none() {
-        let on_request = find(id).is_some_and(|figure| figure.info().tab.group == TabGroup::Asked);
+        let on_request = find(id).is_some_and(|figure| figure.info().tab.group == TabGroup::OnRequest);
         let evidence = tree.tiles.find_pane(&Pane(Evidence.id().to_owned())).filter(|_| on_request);
         let beside = evidence.and_then(|evidence| tree.tiles.parent_of(evidence));
         let new = tree.tiles.insert_pane(pane.clone());
@@ -317,7 +317,7 @@ mod tests {
             .into_iter()
             .flat_map(|room| crate::app::window::panels::all().into_iter().map(move |panel| (room, panel)))
         {
-            let asked = panel.info().tab.group == TabGroup::Asked;
+            let asked = panel.info().tab.group == TabGroup::OnRequest;
             let stands = panel.place() == PanelPlace::Middle && !asked;
             assert_eq!(open(&initial(room), panel.id()), stands, "{room:?}: {}", panel.id());
         }

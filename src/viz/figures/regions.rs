@@ -112,7 +112,7 @@ impl Figure for Regions {
             id: "regions",
             title: "Regions",
             about: "Annotated parts, masks or boxes over the picture, and how the probe reads each: when, how much it counts, and what it adds",
-            tab: TabGroup::Asked.tab(),
+            tab: TabGroup::OnRequest.tab(),
         }
     }
 

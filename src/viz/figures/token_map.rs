@@ -118,7 +118,7 @@ impl Figure for TokenMap {
                 "How much of each patch reaches the patch tokens through the backbone's attention, layer by layer; it is the same for every class"
             }
         };
-        let group = if self.0.is_some() { TabGroup::Asked } else { TabGroup::Picture };
+        let group = if self.0.is_some() { TabGroup::OnRequest } else { TabGroup::Picture };
         Info { id, title, about, tab: group.tab() }
     }
 

@@ -28,7 +28,7 @@ const ACCURACIES_PX: f32 = 230.0;
 const MIN_NAME_PX: f32 = 200.0;
 /// Index of the column of saved accuracies.
 const SAVED: usize = 0;
-/// The id of the panel.
+/// The id of the panel: its first name, which layouts keep.
 pub const ACCURACIES: &str = "asked";
 
 #[derive(Default)]
