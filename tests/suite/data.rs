@@ -653,7 +653,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
         names[0].ends_with("broken.png") && names[1].ends_with("fake.png") && names.len() == 2,
         "{names:?}"
     );
-    assert_eq!(report.shared.len(), 3, "all have the same pixels");
+    assert_eq!(report.leaked.len(), 3, "all have the same pixels");
     let text = report.to_string();
     assert!(text.contains("2 classes, 5 train, 0 val, 3 test"), "{text}");
     assert!(text.contains("2 unreadable, 3 in both"), "{text}");
@@ -662,7 +662,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
     assert_eq!(bytes.unreadable.len(), 1);
     let said = "checked by their first bytes (`--check pixels` decodes them): 8, 1 unreadable, 1 in both";
     assert!(text.contains("images checked: 8") && bytes.to_string().contains(said), "{bytes}");
-    let [(train, test)] = bytes.shared[..] else { panic!("{:?}", bytes.shared) };
+    let [(train, test)] = bytes.leaked[..] else { panic!("{:?}", bytes.leaked) };
     assert!(data.samples[train].source.to_string().ends_with("3.png"));
     assert!(data.samples[test].source.to_string().ends_with("twin.png"));
     assert_eq!(describe(&data, Check::Lists, &go).checked, 0);
@@ -679,7 +679,7 @@ fn a_report_counts_finds_twins_and_broken_files() {
         tree.write(name, png.into_inner());
     }
     let report = describe(&open(tree.path()).unwrap(), Check::Pixels, &go);
-    assert_eq!((report.checked, report.shared.len()), (2, 0));
+    assert_eq!((report.checked, report.leaked.len()), (2, 0));
 }
 
 #[test]

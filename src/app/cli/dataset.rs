@@ -79,7 +79,7 @@ impl DatasetVerb {
                     .iter()
                     .map(|(sample, why)| json!({"image": name(*sample), "error": why}))
                     .collect::<Vec<_>>(),
-                "in_train_and_held_out": report.shared
+                "in_train_and_held_out": report.leaked
                     .iter()
                     .map(|(train, held)| json!([name(*train), name(*held)]))
                     .collect::<Vec<_>>(),
@@ -87,14 +87,14 @@ impl DatasetVerb {
             }))?;
         } else {
             stdout::text(&report)?;
-            for (train, held) in report.shared.iter().take(MAX_PAIRS) {
+            for (train, held) in report.leaked.iter().take(MAX_PAIRS) {
                 stdout::line(format_args!("  the same image: {} and {}", name(*train), name(*held)))?;
             }
-            if let more @ 1.. = report.shared.len().saturating_sub(MAX_PAIRS) {
+            if let more @ 1.. = report.leaked.len().saturating_sub(MAX_PAIRS) {
                 let pairs = noun(more, "pair", "pairs");
                 stdout::line(format_args!("  and {more} more {pairs} (`--json` lists all)"))?;
             }
-            if !report.shared.is_empty() {
+            if !report.leaked.is_empty() {
                 stdout::line("accuracies on such images are too high: remove one image of each pair")?;
             }
         }

@@ -87,9 +87,9 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
             reporter.progress("Extracting tokens", done, Some(total), Unit::Items);
         }
         Event::Damaged(damage) => reporter.warn(format!("Extracted again: {damage}")),
-        Event::Shared(text) => reporter.warn(text.clone()),
+        Event::Leak(text) => reporter.warn(text.clone()),
         Event::OutOfMemory { images } => reporter.warn(out_of_memory(*images)),
-        Event::Looked(_)
+        Event::Checked(_)
         | Event::Adopted { .. }
         | Event::Compared(_)
         | Event::Changed { .. }

@@ -63,7 +63,7 @@ impl Display {
         match event {
             extract::Event::Progress(progress) => self.show("tokens", progress, ""),
             extract::Event::Done(spent) => self.say(&waiting_times(spent)),
-            extract::Event::Looked(progress) => self.show("checking images", progress, ""),
+            extract::Event::Checked(progress) => self.show("checking images", progress, ""),
             extract::Event::Verifying { read, total } => self.verify(*read, *total),
             extract::Event::Compared(progress) => self.show("comparing images", progress, ""),
             other => match self.messages.line(other, dataset) {

@@ -58,7 +58,7 @@ impl TrainReporter {
             train::Event::Extract { event: extract::Event::Progress(progress), .. } => {
                 self.advance("Extracting tokens", progress);
             }
-            train::Event::Extract { event: extract::Event::Looked(progress), .. } => {
+            train::Event::Extract { event: extract::Event::Checked(progress), .. } => {
                 self.advance("Checking the images", progress);
             }
             train::Event::Extract { event, dataset } => {

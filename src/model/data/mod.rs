@@ -35,7 +35,7 @@ pub use error::DataError;
 pub use holdout::hold_out;
 pub use image_source::ImageSource;
 use report::first_names;
-pub use report::{Check, Report, describe, shared};
+pub use report::{Check, Report, describe, leaked_pairs};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 

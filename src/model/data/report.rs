@@ -45,7 +45,7 @@ pub struct Report {
     /// Indices of samples that cannot be read, and why.
     pub unreadable: Vec<(usize, String)>,
     /// Pairs of samples with the same bytes, or pixels if these were checked: a training sample and a held-out one.
-    pub shared: Vec<(usize, usize)>,
+    pub leaked: Vec<(usize, usize)>,
     /// Number of images checked: fewer than there are if it was stopped.
     pub checked: usize,
     /// How thoroughly.
@@ -100,14 +100,14 @@ pub fn describe(
         checks.iter().enumerate().filter_map(|(i, check)| Some((i, check.as_ref()?.as_ref().err()?)));
     let unreadable = failed.map(|(i, why)| (i, cut(why.clone()))).collect();
     let digests: Vec<Option<&[u8; 32]>> = checks.iter().map(|check| check.as_ref()?.as_ref().ok()).collect();
-    let shared = shared(dataset, &digests);
+    let leaked = leaked_pairs(dataset, &digests);
     Report {
         title: format!("{} ({})", dataset.name, dataset.layout),
         classes: dataset.classes.clone(),
         counts,
         skipped: dataset.skipped,
         unreadable,
-        shared,
+        leaked,
         checked: checks.iter().flatten().count(),
         check,
         notes: dataset.notes.clone(),
@@ -115,7 +115,7 @@ pub fn describe(
 }
 
 /// Pairs of a training sample and a held-out one with the same digest; `digests` are those of all samples, where known.
-pub fn shared(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Vec<(usize, usize)> {
+pub fn leaked_pairs(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Vec<(usize, usize)> {
     let known = digests.iter().enumerate().filter_map(|(i, digest)| Some((digest.as_ref()?, i)));
     let is_train = |(_, i): &(_, usize)| dataset.samples[*i].split == Split::Train;
     let (train, held_out): (Vec<_>, Vec<_>) = known.partition(is_train);
@@ -155,7 +155,7 @@ impl fmt::Display for Report {
                 "images checked{how}: {}, {} unreadable, {} in both the training and the held-out part",
                 self.checked,
                 self.unreadable.len(),
-                self.shared.len()
+                self.leaked.len()
             )?;
         }
         const MAX_LISTED: usize = 20;

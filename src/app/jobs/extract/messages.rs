@@ -72,10 +72,10 @@ impl Messages {
                     _ => return None,
                 }
             }
-            Event::Shared(text) => Line::Warning(text.clone()),
+            Event::Leak(text) => Line::Warning(text.clone()),
             Event::Stopped(error) => Line::End(error.to_string()),
             Event::Progress(_)
-            | Event::Looked(_)
+            | Event::Checked(_)
             | Event::Verifying { .. }
             | Event::Compared(_)
             | Event::Done(_) => return None,
@@ -97,13 +97,13 @@ fn prefixed(name: &str, why: &str) -> String {
 }
 
 /// The warning that images are in both the training and the held-out part, by the digests of all images, where known.
-pub fn shared_images(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Option<String> {
-    let shared = data::shared(dataset, digests);
-    let (train, held_out) = *shared.first()?;
+pub fn leak_warning(dataset: &Dataset, digests: &[Option<impl Eq + Hash>]) -> Option<String> {
+    let leaked = data::leaked_pairs(dataset, digests);
+    let (train, held_out) = *leaked.first()?;
     Some(format!(
         "{} in both the training and the held-out part, which makes accuracies too high; the first: {} and {}; remove one \
          image of each pair (`ssmprobe dataset` lists them)",
-        counted(shared.len(), "image is", "images are"),
+        counted(leaked.len(), "image is", "images are"),
         dataset.name_of_image(train),
         dataset.name_of_image(held_out)
     ))

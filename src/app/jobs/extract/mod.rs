@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 pub use self::error::ExtractError;
 pub use self::flow::{Spent, TRIED};
 pub use self::job::{Extracted, run};
-pub use self::messages::{Line, Messages, out_of_memory, shared_images};
+pub use self::messages::{Line, Messages, leak_warning, out_of_memory};
 pub(super) use self::outage::{PATIENCE, RETRY_INTERVAL, of_disk};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
@@ -66,7 +66,7 @@ pub enum Event<'a> {
     /// A batch is done.
     Progress(Pace),
     /// Images were checked for whether they can be read.
-    Looked(Pace),
+    Checked(Pace),
     /// Cached tokens are being compared with their digests: bytes read so far, of all to be read.
     Verifying { read: u64, total: u64 },
     /// The content of a shard does not match its digest: the tokens of its images are extracted again.
@@ -85,8 +85,8 @@ pub enum Event<'a> {
     OutOfMemory { images: usize },
     /// The image of this sample cannot be read and is left out.
     Unreadable { sample: usize, why: &'a str },
-    /// Images are in both the training and the held-out part, in the words of [`shared_images`].
-    Shared(String),
+    /// Images are in both the training and the held-out part, in the words of [`leak_warning`].
+    Leak(String),
     /// The extraction has finished.
     Done(Spent),
     /// The extraction was stopped on request, with this error.
@@ -220,8 +220,8 @@ impl Plan {
 
     /// The warning of images in both the training and the held-out part, by the digests beside the cached tokens;
     /// `None` if there are none.
-    pub fn shared_images(&self, dataset: &Dataset) -> Option<String> {
-        shared_images(dataset, &image_digests(&self.root, self.source(), self.images))
+    pub fn leak_warning(&self, dataset: &Dataset) -> Option<String> {
+        leak_warning(dataset, &image_digests(&self.root, self.source(), self.images))
     }
 
     /// The sizes that heads are built for: those of these tokens, and the classes of `dataset`.

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::flow::{Image, Prepared, batch, load, prepare};
 use super::outage::{Outage, Patience};
-use super::{Event, ExtractError, Plan, shared_images};
+use super::{Event, ExtractError, Plan, leak_warning};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
 use crate::model::backbone::preprocess::PreprocessError;
@@ -66,12 +66,12 @@ impl Plan {
             }
             let done = at * CHECKED_AT_ONCE + part.len();
             let progress = meter.at(done);
-            if meter.without(|| on_event(Event::Looked(progress))).is_break() && done < images {
+            if meter.without(|| on_event(Event::Checked(progress))).is_break() && done < images {
                 return Err(ExtractError::Stopped { done: 0, images });
             }
         }
-        if let Some(text) = shared_images(dataset, &digests) {
-            let _ = on_event(Event::Shared(text)); // the first step decides
+        if let Some(text) = leak_warning(dataset, &digests) {
+            let _ = on_event(Event::Leak(text)); // the first step decides
         }
         match first_error {
             Some(why) if unreadable.len() == images => Err(ExtractError::Unreadable { images, why }),

@@ -148,7 +148,7 @@ pub fn preflight(plan: &TrainPlan) -> Result<(Preflight, Plan, Dataset), Trainin
         cache: tokens.folder(),
         free: tokens.free,
         out,
-        notes: notes.chain(tokens.shared_images(&dataset)).collect(),
+        notes: notes.chain(tokens.leak_warning(&dataset)).collect(),
         slurm: has_slurm(),
     };
     Ok((preflight, tokens, dataset))

@@ -49,8 +49,8 @@ pub(super) fn supply(
             changed = changed.take().or(image);
             if stops { ControlFlow::Break(()) } else { flow }
         });
-        if let (Ok(_), Some(text)) = (&cache, tokens.shared_images(dataset)) {
-            let _ = tell(Event::Shared(text)); // the first step decides
+        if let (Ok(_), Some(text)) = (&cache, tokens.leak_warning(dataset)) {
+            let _ = tell(Event::Leak(text)); // the first step decides
         }
         return match (cache, changed) {
             (Err(ExtractError::Stopped { .. }), Some(image)) => Err(TrainingError::Changed(image)),
