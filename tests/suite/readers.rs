@@ -180,7 +180,7 @@ pub const READERS: &[Reader] = &[
 ];
 
 /// Longest seed, in bytes: in larger files damage would only change numbers.
-const LARGEST: usize = 1 << 16;
+const MAX_SEED_BYTES: usize = 1 << 16;
 const PARQUET: &[&str] = &[
     "parquet/hub/data/*.parquet",
     "parquet/packed/*.parquet",
@@ -274,7 +274,7 @@ impl Reader {
             }
         });
         let seeds = home.into_iter().chain(more).map(|path| fs::read(&path).expect("a seed"));
-        seeds.filter(|seed| seed.len() <= LARGEST).collect()
+        seeds.filter(|seed| seed.len() <= MAX_SEED_BYTES).collect()
     }
 
     /// Makes its room in the folder `root`.

@@ -13,7 +13,7 @@ use crate::app::paths::expanded;
 /// Most entries of a listing.
 pub const MAX_ENTRIES: usize = 10_000;
 /// Time after which the kinds of further folders are not determined any more.
-const KINDS: Duration = Duration::from_secs(2);
+const MAX_KINDS_TIME: Duration = Duration::from_secs(2);
 
 /// A folder and its entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub fn list(asked: &Path, reporter: &dyn Reporter) -> Result<Folder, JobError> {
     // The kind of a file is known by its name; that of a folder only by looking into it.
     for entry in &mut folder.entries {
         reporter.cancel().check()?;
-        if !entry.is_folder || begun.elapsed() < KINDS {
+        if !entry.is_folder || begun.elapsed() < MAX_KINDS_TIME {
             entry.kind = Some(kind_of(&path.join(&entry.name)));
         }
     }

@@ -1,7 +1,7 @@
 //! The framing of messages on the pipe between two programs:
 //!
 //! ```text
-//! length of the body   u32, little-endian, at most LARGEST
+//! length of the body   u32, little-endian, at most MAX_BODY_BYTES
 //! packing              u8: 0 uncompressed, 1 raw deflate
 //! body                 one value as CBOR
 //! ```
@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Largest body in bytes, compressed or not: the plan of 16,384 tokens.
-pub const LARGEST: usize = 1 << 30;
+pub const MAX_BODY_BYTES: usize = 1 << 30;
 /// Most values in a body: an empty text is one byte there and 24 in memory. Lists of images have ten bytes a value.
 const MAX_VALUES: usize = 1 << 27;
 /// Bodies of at most this many bytes are not compressed.
@@ -40,7 +40,7 @@ pub enum FrameError {
     Torn,
     #[error("the other end does not answer")]
     Silent,
-    #[error("a message of {found} bytes, expected at most {LARGEST}")]
+    #[error("a message of {found} bytes, expected at most {MAX_BODY_BYTES}")]
     Large { found: usize },
     #[error("a message that cannot be read: {found}")]
     Damaged { found: String },
@@ -56,7 +56,7 @@ pub enum FrameError {
 /// Writes a message, compressed if `compress` is set and its first bytes shrink by more than a quarter.
 ///
 /// # Errors
-/// If the pipe fails; or, with nothing written, if the value cannot be serialised, is longer than [`LARGEST`] or is made of more than
+/// If the pipe fails; or, with nothing written, if the value cannot be serialised, is longer than [`MAX_BODY_BYTES`] or is made of more than
 /// [`MAX_VALUES`].
 pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Result<(), FrameError> {
     let mut body = Vec::new();
@@ -67,8 +67,8 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
             ciborium::ser::Error::Io(error) => error.to_string(),
         },
     })?;
-    if body.len() > LARGEST {
-        let found = format!("it has {} bytes, expected at most {LARGEST}", body.len());
+    if body.len() > MAX_BODY_BYTES {
+        let found = format!("it has {} bytes, expected at most {MAX_BODY_BYTES}", body.len());
         return Err(FrameError::Unwritable { found });
     }
     check_values(&body).map_err(|found| FrameError::Unwritable { found })?;
@@ -141,7 +141,7 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
             break (length, packing);
         }
     };
-    if length > LARGEST {
+    if length > MAX_BODY_BYTES {
         return Err(FrameError::Large { found: length });
     }
     let mut body = Vec::new();
@@ -154,10 +154,10 @@ pub fn read<T: DeserializeOwned>(from: &mut impl Read) -> Result<Option<T>, Fram
         0 => body,
         1 => {
             let mut whole = Vec::new();
-            let limit = LARGEST as u64 + 1;
+            let limit = MAX_BODY_BYTES as u64 + 1;
             let inflated = DeflateDecoder::new(&body[..]).take(limit).read_to_end(&mut whole);
             inflated.map_err(|error| damaged(format!("its compression is damaged: {error}")))?;
-            if whole.len() > LARGEST {
+            if whole.len() > MAX_BODY_BYTES {
                 return Err(FrameError::Large { found: whole.len() });
             }
             whole

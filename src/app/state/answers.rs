@@ -6,20 +6,20 @@ use super::Known;
 use crate::app::jobs::JobId;
 use crate::app::jobs::user_error::UserError;
 
-/// The latest `MOST` answers, each with its inputs, and the job under way.
-pub(super) struct Answers<K, V, const MOST: usize> {
+/// The latest `MAX` answers, each with its inputs, and the job under way.
+pub(super) struct Answers<K, V, const MAX: usize> {
     running: Option<(JobId, K)>,
     /// The latest last.
     known: Vec<(K, Result<Arc<V>, UserError>)>,
 }
 
-impl<K, V, const MOST: usize> Default for Answers<K, V, MOST> {
+impl<K, V, const MAX: usize> Default for Answers<K, V, MAX> {
     fn default() -> Self {
         Self { running: None, known: Vec::new() }
     }
 }
 
-impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
+impl<K: Clone + PartialEq, V, const MAX: usize> Answers<K, V, MAX> {
     pub(super) fn get(&self, key: &K) -> Known<'_, V> {
         self.known.iter().find(|(own, _)| own == key).map(|(_, answer)| answer.as_ref())
     }
@@ -72,7 +72,7 @@ impl<K: Clone + PartialEq, V, const MOST: usize> Answers<K, V, MOST> {
     /// Stores an answer as the latest.
     pub(super) fn keep(&mut self, key: K, answer: Result<Arc<V>, UserError>) {
         self.known.retain(|(own, _)| *own != key);
-        if self.known.len() >= MOST {
+        if self.known.len() >= MAX {
             drop(self.known.remove(0));
         }
         self.known.push((key, answer));

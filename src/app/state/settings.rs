@@ -22,7 +22,7 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// How long another window's save is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Largest side of a window, in points.
-const LARGEST_SIDE: f32 = 16384.0;
+const MAX_SIDE_PT: f32 = 16384.0;
 
 /// The devices that can be chosen: id and description.
 pub const DEVICES: &[(&str, &str)] = &[
@@ -221,7 +221,7 @@ impl Settings {
     /// Limits all values to usable ranges.
     fn bounded(mut self) -> Self {
         self.scale = bounded_scale(self.scale);
-        if !self.window.points.iter().all(|side| (1.0..=LARGEST_SIDE).contains(side)) {
+        if !self.window.points.iter().all(|side| (1.0..=MAX_SIDE_PT).contains(side)) {
             self.window.points = WindowSize::default().points;
         }
         let Recent { backbones, probes, runs, images, datasets, workspaces, hosts } = &mut self.recent;

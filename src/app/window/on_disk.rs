@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use eframe::egui::Ui;
 
 /// How long an answer holds, in seconds.
-const AGE: f64 = 1.0;
+const MAX_AGE_S: f64 = 1.0;
 /// How long a frame waits for an answer, which most disks give at once: without it the frame would show the previous one.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -79,7 +79,7 @@ impl<T: Clone + Default + Send + Sync + 'static> OnDisk<T> {
     /// What `find` finds at `path`; the default while the disk has not answered yet.
     pub fn ask(&mut self, ui: &Ui, path: &Path, find: impl FnOnce(&Path) -> T + Send + 'static) -> T {
         let now = ui.input(|i| i.time);
-        if let Some(known) = self.0.get(path).filter(|look| look.is_open() || now - look.since < AGE) {
+        if let Some(known) = self.0.get(path).filter(|look| look.is_open() || now - look.since < MAX_AGE_S) {
             return known.found();
         }
         let before = self.0.get(path).map(Look::found).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::event_sender::{EventSender, JobEvents};
 use super::task_queue::TaskQueue;
 use super::{detached, tasks};
 use crate::app::jobs::engine::BackboneSpec;
-use crate::app::jobs::extract::TRIED;
+use crate::app::jobs::extract::MAX_TIMED_IMAGES;
 use crate::app::jobs::train::{self, TimeSpec, TrainPlan, TrainSettings, TrainSpec, TrainingError};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::user_error::UserError;
@@ -148,7 +148,7 @@ fn plan(settings: TrainSettings, events: &mut JobEvents) -> anyhow::Result<Kind>
     if !events.cancel().is_cancelled() {
         events.training(TrainEvent::Planned(Box::new(preflight.clone())));
     }
-    let tried = if tokens.complete() { 0 } else { TRIED };
+    let tried = if tokens.complete() { 0 } else { MAX_TIMED_IMAGES };
     let samples = dataset.samples.into_iter().take(tried).collect();
     Ok(Kind::Time(Box::new(TimeSpec { plan, preflight, tokens, samples })))
 }

@@ -16,7 +16,7 @@ use crate::model::stats::shuffled;
 /// Crops of at least a fifth of the area (He et al. 2022).
 const CROP: RandomCrop = RandomCrop { smallest: 0.2, clipped: false };
 /// Number of pictures that are tried for a place in a step before it is left out.
-const TRIES: usize = 16;
+const MAX_TRIES: usize = 16;
 
 /// The pictures of a pre-training.
 pub struct Photographs<'a> {
@@ -43,7 +43,7 @@ impl<'a> Photographs<'a> {
         let order = shuffled(count, &mut draws(plan.seed, epoch, 0));
         let load = |place: usize| {
             let mut unreadable = Vec::new();
-            for place in place..place + TRIES.min(count) {
+            for place in place..place + MAX_TRIES.min(count) {
                 let image = order[place % count];
                 let sample = self.samples[image];
                 match sample.source.photo() {

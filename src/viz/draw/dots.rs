@@ -8,7 +8,7 @@ use super::scene::{Item, Point, Raster, Shape};
 use super::theme::Color;
 
 /// Fewest dots in a row that are drawn as one picture: of fewer the triangles are at most 4 MB.
-pub(super) const MANY: usize = 4096;
+pub(super) const MIN_PICTURE_DOTS: usize = 4096;
 
 /// A dot in its ring.
 struct Dot {

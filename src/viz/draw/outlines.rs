@@ -11,7 +11,7 @@ use crate::viz::{Control, Options};
 /// Most regions that are labelled by name; if there are more, by number.
 const MAX_NAMED: usize = 3;
 /// Places that are tried for a label, one below the other: further down it would lie on another patch.
-const TRIES: usize = 2;
+const MAX_TRIES: usize = 2;
 
 /// The label of a region: its name, or its number in the list, from 1, where there are many regions.
 pub fn label(regions: &Regions, at: usize) -> String {
@@ -60,7 +60,8 @@ pub fn draw(scene: &mut Scene, theme: &Theme, regions: &Regions, grid: Grid, rec
         let y = rect.y + (first / grid.cols) as f32 * h + 1.0;
         let overlaps =
             |a: Box2, b: &Box2| a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom();
-        let mut places = (0..TRIES).map(|step| Box2::new(x, y + step as f32 * (height + 0.5), width, height));
+        let mut places =
+            (0..MAX_TRIES).map(|step| Box2::new(x, y + step as f32 * (height + 0.5), width, height));
         let free =
             places.find(|place| place.bottom() < rect.bottom() && !taken.iter().any(|b| overlaps(*place, b)));
         // Without a free place it gets no label; the list beside the picture names every region.

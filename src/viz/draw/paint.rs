@@ -131,7 +131,7 @@ impl Canvas {
     fn items(&mut self, view: &View, items: &[Item]) {
         for run in items.chunk_by(|one, next| dots::is_dot(one) && dots::is_dot(next)) {
             match run.len() {
-                dots::MANY.. => self.dots(view, run),
+                dots::MIN_PICTURE_DOTS.. => self.dots(view, run),
                 _ => run.iter().for_each(|item| self.shape(view, &item.shape)),
             }
         }

@@ -12,7 +12,7 @@ const POINTER_PT: f32 = 4.0;
 /// A row or a column thinner than this, in points, is marked by one line, not by its edges.
 const THIN_PT: f32 = 3.0;
 /// A box at least this many times as long as wide is a row or a column.
-const LONG: f32 = 2.0;
+const MIN_ASPECT: f32 = 2.0;
 
 /// The position read last after `step` tokens, or after all where `step` is beyond them, as it is one for several readings;
 /// `None` for step 0.
@@ -44,11 +44,11 @@ pub fn marks(scene: &Scene, at: Hover, theme: &Theme) -> Scene {
 fn mark(scene: &mut Scene, place: Box2, theme: &Theme) {
     let Box2 { x, y, w, h } = place;
     let [across, down] = place.center();
-    if h >= LONG * w {
+    if h >= MIN_ASPECT * w {
         band(scene, place, theme);
         let top = [[across - 0.6 * POINTER_PT, y], [across + 0.6 * POINTER_PT, y], [across, y + POINTER_PT]];
         pointer(scene, top, theme);
-    } else if w >= LONG * h {
+    } else if w >= MIN_ASPECT * h {
         band(scene, place, theme);
         let left = [[x, down - 0.6 * POINTER_PT], [x, down + 0.6 * POINTER_PT], [x + POINTER_PT, down]];
         pointer(scene, left, theme);

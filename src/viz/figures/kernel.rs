@@ -14,7 +14,7 @@ use crate::viz::lacking;
 pub struct Kernel;
 
 /// Smallest height of the chart below the legend, with its axis, in points.
-const LEAST_CHART_PT: f32 = 64.0;
+const MIN_CHART_PT: f32 = 64.0;
 
 /// 5th percentile, median and 95th percentile of `f(K[j])` over channels, at every step `j`.
 fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
@@ -163,7 +163,7 @@ impl Figure for Kernel {
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let lines = legend::lines(width, &key(trace, &Theme::light(), width));
         // In a narrow cell a legend of several lines would leave the chart no height.
-        (width * 0.5).max(lines as f32 * legend::ROW_PT + LEAST_CHART_PT)
+        (width * 0.5).max(lines as f32 * legend::ROW_PT + MIN_CHART_PT)
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {

@@ -25,7 +25,7 @@ const GAP_PT: f32 = 8.0;
 /// Height of the line of text over a picture, in points.
 const LINE_PT: f32 = 11.0;
 /// Least height of a chart with its axis, and of a picture, in points.
-const LEAST_PT: f32 = 64.0;
+const MIN_HEIGHT_PT: f32 = 64.0;
 /// Height over width of a chart.
 const CHART_ASPECT: f32 = 0.72;
 
@@ -125,7 +125,7 @@ impl Plot for RemovalPlot {
     }
 
     fn legible(&self, width: f32) -> Size {
-        Size { width: 0.0, height: self.above(width) + LEAST_PT + LINE_PT + LEAST_PT }
+        Size { width: 0.0, height: self.above(width) + MIN_HEIGHT_PT + LINE_PT + MIN_HEIGHT_PT }
     }
 
     fn scene(&self, theme: &Theme, size: Size) -> Result<Scene, Empty> {
@@ -253,7 +253,7 @@ impl RemovalPlot {
         let half = (below.w - GAP_PT) / 2.0;
         let room = (below.h - LINE_PT).max(0.0);
         // In a low pane the curves come first: pictures are told apart in a third of it, too.
-        let most = (room - CHART_ASPECT * half).max(room / 3.0).max(LEAST_PT).min(0.5 * room);
+        let most = (room - CHART_ASPECT * half).max(room / 3.0).max(MIN_HEIGHT_PT).min(0.5 * room);
         let seen = self.picture_height(half).min(most);
         let scale = match quantity {
             _ if self.operands.is_some() => around_zero((1.05 * low, 1.05 * high)),

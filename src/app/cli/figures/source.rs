@@ -21,7 +21,7 @@ const MAX_EVALUATION_BYTES: u64 = 2 << 30;
 const SOURCES: [&str; 6] = ["trace", "scan", "run", "evaluation", "stability", "causal"];
 
 /// Flags that not every source heeds, a source's own among them, and the sources that do.
-const HEEDED: &[(&[&str], &[&str])] = &[
+const FLAG_SOURCES: &[(&[&str], &[&str])] = &[
     (&["trace", "rows", "regions", "opacity", "limits", "proxy_limits"], &["trace"]),
     (&["scan", "patches"], &["scan"]),
     (&["run", "heads", "band"], &["run"]),
@@ -39,7 +39,7 @@ const HEEDED: &[(&[&str], &[&str])] = &[
 /// A flag that conflicts with the sources that do not heed it. `requires` would not do: clap drops it where what is
 /// required conflicts with another flag, as sources do.
 pub(super) fn beside_those_that_heed_it(flag: Arg) -> Arg {
-    let heeded = HEEDED.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
+    let heeded = FLAG_SOURCES.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
     let Some((_, heeding)) = heeded else { return flag };
     flag.conflicts_with_all(SOURCES.into_iter().filter(|source| !heeding.contains(source)))
 }

@@ -38,7 +38,7 @@ pub(super) fn batch(device: &Device) -> usize {
 }
 
 /// Most images on which [`Plan::time`] measures.
-pub const TRIED: usize = 8;
+pub const MAX_TIMED_IMAGES: usize = 8;
 
 /// Time of every stage of an extraction, in seconds. Decoding and writing run concurrently with the backbone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 pub use self::error::ExtractError;
-pub use self::flow::{Spent, TRIED};
+pub use self::flow::{MAX_TIMED_IMAGES, Spent};
 pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, leak_warning, out_of_memory};
 pub(super) use self::outage::{PATIENCE, RETRY_INTERVAL, of_disk};

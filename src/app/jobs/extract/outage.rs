@@ -14,7 +14,7 @@ use crate::model::data::image::ImageError;
 use crate::model::io::atomic_file;
 
 /// So many images in a row whose files cannot be read are an outage.
-const LEAST: usize = 16;
+const MIN_OUTAGE: usize = 16;
 /// How long an image whose file could be read before is waited for: a network disk may not answer for a moment.
 pub(in crate::app::jobs) const PATIENCE: Duration = Duration::from_mins(1);
 /// Time between two attempts to read it.
@@ -42,7 +42,7 @@ impl<'a> Outage<'a> {
         Self { root, images: 0 }
     }
 
-    /// Adds images in their order; an error once [`LEAST`] in a row are an outage.
+    /// Adds images in their order; an error once [`MIN_OUTAGE`] in a row are an outage.
     pub fn add(&mut self, images: &[Image]) -> Result<(), ExtractError> {
         for (prepared, digest) in images {
             let is_disk = match digest {
@@ -53,9 +53,9 @@ impl<'a> Outage<'a> {
             };
             self.images = if is_disk { self.images + 1 } else { 0 };
             if let Err(why) = prepared
-                && self.images == LEAST
+                && self.images == MIN_OUTAGE
             {
-                return Err(ExtractError::Outage { images: LEAST, why: why.clone() });
+                return Err(ExtractError::Outage { images: MIN_OUTAGE, why: why.clone() });
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ mod tests {
         let unread = |error, count| vec![(Err("it cannot be read".to_owned()), Err(Some(error))); count];
         for error in [ErrorKind::NotFound, ErrorKind::StaleNetworkFileHandle, ErrorKind::PermissionDenied] {
             let mut outage = Outage::new(gone);
-            outage.add(&unread(error, LEAST - 1)).unwrap();
+            outage.add(&unread(error, MIN_OUTAGE - 1)).unwrap();
             let refused = outage.add(&unread(error, 1)).unwrap_err().to_string();
             assert!(
                 refused.starts_with("16 images in a row") && refused.contains("it cannot be read"),
@@ -119,7 +119,7 @@ mod tests {
             // A broken image was still read, so those before it no longer count.
             let read = [(Err("no picture".into()), Ok("digest".into()))];
             outage.add(&read).unwrap();
-            outage.add(&unread(error, LEAST - 1)).unwrap();
+            outage.add(&unread(error, MIN_OUTAGE - 1)).unwrap();
             // It is an outage even if the disk answers again before the batch ends.
             outage.add(&[unread(error, 1), read.into()].concat()).unwrap_err();
         }

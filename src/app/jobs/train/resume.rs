@@ -65,7 +65,7 @@ fn is_usable(cache: &Path, tokens: &TokenKey) -> bool {
 }
 
 /// Returns an error that names the first field in which the run on disk differs from the requested one.
-/// The [`FREE`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
+/// The [`MAY_DIFFER`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
 /// counts may differ only while `counted` is false, before unreadable images are known.
 pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
     // A list of words for WordNet ids may have been put into the dataset's folder since.
@@ -81,7 +81,7 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     // Earlier versions did not record it.
     let unknown = found["backbone"]["config"].is_null().then_some("backbone.config");
     let free = |field: &str| {
-        FREE.contains(&field)
+        MAY_DIFFER.contains(&field)
             || (!counted && counts.contains(&field))
             || [unknown, renamed].contains(&Some(field))
     };
@@ -92,7 +92,7 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
             OTHER_BACKBONE
         }
         "seeds" => OTHER_SEEDS,
-        _ => ALONE,
+        _ => RESUME_ALONE,
     })
 }
 
@@ -132,7 +132,7 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey, config: Option<&str>) -> Result
 }
 
 /// Manifest fields that may change when a run is resumed: a dataset or a backbone may have moved.
-const FREE: &[&str] = &[
+const MAY_DIFFER: &[&str] = &[
     "device",
     "program",
     "backbone_source",
@@ -144,7 +144,7 @@ const FREE: &[&str] = &[
     "dataset.name",
     "backbone.id",
 ];
-const ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
+const RESUME_ALONE: &str = "resume with `--resume --out` alone, or train into another folder";
 const OTHER_BACKBONE: &str = "resume with `--resume --out` alone, or, if the files of the backbone were changed since, \
                               restore them; or train into another folder";
 const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \

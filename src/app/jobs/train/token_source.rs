@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use burn::tensor::Device;
 
 use super::{Parts, TrainPlan, TrainingError};
-use crate::app::jobs::extract::{Event, ExtractError, Plan, TRIED};
+use crate::app::jobs::extract::{Event, ExtractError, MAX_TIMED_IMAGES, Plan};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenSource;
 use crate::model::train::run::Run;
@@ -20,7 +20,7 @@ pub(super) fn allowed(
     device: &Device,
 ) -> Result<(), TrainingError> {
     let (false, Err(refused)) = (plan.settings.recomputes(false), tokens.check()) else { return Ok(()) };
-    let image = tokens.time(&dataset.samples[..TRIED.min(dataset.samples.len())], device)?;
+    let image = tokens.time(&dataset.samples[..MAX_TIMED_IMAGES.min(dataset.samples.len())], device)?;
     let epoch = image.map(|image| image.mul_f64(parts.passes() as f64));
     Err(TrainingError::TooLarge { refused, epoch })
 }

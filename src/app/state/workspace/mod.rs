@@ -29,7 +29,7 @@ const FORMAT: u64 = 1;
 /// Largest workspace file, in bytes.
 pub const FILE_LIMIT: u64 = 1 << 29;
 /// Largest id in a file: new ids count up from it, which must not overflow.
-const LARGEST_ID: u64 = 1 << 53;
+const MAX_ID: u64 = 1 << 53;
 
 /// Everything a workspace file holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -213,8 +213,8 @@ impl Workspace {
             return Err(WorkspaceError::Format { path: path.to_owned(), found });
         }
         let mut workspace: Self = serde_json::from_slice(&bytes).map_err(json)?;
-        if let Some(id) = workspace.ids().find(|id| *id > LARGEST_ID) {
-            return Err(invalid(format!("it has the `id` {id}, and the largest allowed is {LARGEST_ID}")));
+        if let Some(id) = workspace.ids().find(|id| *id > MAX_ID) {
+            return Err(invalid(format!("it has the `id` {id}, and the largest allowed is {MAX_ID}")));
         }
         for (list, ids) in workspace.lists() {
             let mut seen = HashSet::new();

@@ -35,7 +35,7 @@ const BUTTONS_GAP_PX: f32 = 8.0;
 /// The dialog that was given the focus last, in egui's memory.
 const FOCUSED: &str = "focused dialog";
 /// What had the focus below a dialog, by layer, in egui's memory.
-const KEPT: &str = "focus below a dialog";
+const FOCUS_BELOW: &str = "focus below a dialog";
 
 /// What came of a dialog in this frame.
 pub enum Answer<T> {
@@ -108,7 +108,7 @@ fn sheet<T>(
     let layer = modal.area.layer();
     if !ctx.memory(|memory| memory.areas().visible_last_frame(&layer)) {
         keep_focus(ctx, top);
-        ctx.data_mut(|data| data.remove::<Option<Id>>(Id::unique((KEPT, Some(layer))))); // of when it was open before
+        ctx.data_mut(|data| data.remove::<Option<Id>>(Id::unique((FOCUS_BELOW, Some(layer))))); // of when it was open before
     }
     let focused = |data: &mut IdTypeMap| mem::replace(data.get_temp_mut_or_default(Id::unique(FOCUSED)), top);
     if top == Some(layer) && ctx.data_mut(focused) != top && !give_focus_back(ctx, top) {
@@ -140,12 +140,13 @@ fn sheet<T>(
 /// the window's shortcuts, and does not get it back.
 fn keep_focus(ctx: &Context, below: Option<LayerId>) {
     let focused = ctx.memory(Memory::focused).filter(|_| !ctx.text_edit_focused());
-    ctx.data_mut(|data| data.insert_temp(Id::unique((KEPT, below)), focused));
+    ctx.data_mut(|data| data.insert_temp(Id::unique((FOCUS_BELOW, below)), focused));
 }
 
 /// Gives the focus back to what had it before a dialog opened above this layer, if anything had.
 fn give_focus_back(ctx: &Context, layer: Option<LayerId>) -> bool {
-    let kept = ctx.data_mut(|data| data.remove_temp::<Option<Id>>(Id::unique((KEPT, layer)))).flatten();
+    let kept =
+        ctx.data_mut(|data| data.remove_temp::<Option<Id>>(Id::unique((FOCUS_BELOW, layer)))).flatten();
     kept.into_iter().for_each(|id| ctx.memory_mut(|memory| memory.request_focus(id)));
     kept.is_some()
 }

@@ -12,7 +12,7 @@ const PUBLISHED: usize = 16;
 /// The base of the wavelengths.
 pub(super) const BASE: f64 = 10_000.0;
 /// Largest difference of saved cosines from those of a grid: they may have been saved in 16 bits.
-const NEAR: f64 = 5e-3;
+const TOLERANCE: f64 = 5e-3;
 
 impl Encoder<'_> {
     /// The edge of the reference grid in patches, and how it is known, for a model of `grid` with heads of width `head_dim`.
@@ -40,7 +40,7 @@ impl Encoder<'_> {
         let is_of = |reference: &usize| {
             let rotary = Rotary::Counted { base: BASE, reference: *reference };
             let cosine = |i: usize| rotary.angle(i / head_dim, grid, i % head_dim, head_dim).0.cos();
-            found.iter().enumerate().all(|(i, x)| (f64::from(*x) - cosine(i)).abs() <= NEAR)
+            found.iter().enumerate().all(|(i, x)| (f64::from(*x) - cosine(i)).abs() <= TOLERANCE)
         };
         [PUBLISHED, grid.rows].into_iter().find(is_of).map(|reference| (reference, COSINES)).ok_or_else(wrong)
     }

@@ -3,7 +3,7 @@
 use super::{Curve, MAX_STEPS, Removal};
 
 /// Largest value accepted: no logit is larger, and axes of figures cannot show more.
-const LARGEST: f64 = 1e100;
+const MAX_VALUE: f64 = 1e100;
 
 impl Removal {
     /// Parses the JSON of a file.
@@ -38,7 +38,7 @@ impl Removal {
                 return Err(format!("the ranking {id} does not have each of {n} tokens once"));
             }
         }
-        let of_steps = |values: &[f64]| values.len() == steps && values.iter().all(|x| x.abs() <= LARGEST);
+        let of_steps = |values: &[f64]| values.len() == steps && values.iter().all(|x| x.abs() <= MAX_VALUE);
         let fits = |curve: &Curve| {
             of_steps(&curve.logit)
                 && of_steps(&curve.probability)

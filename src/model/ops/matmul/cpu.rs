@@ -11,7 +11,7 @@ use crate::model::ops::custom_op::CustomOp;
 use crate::model::ops::gemm::Matrix;
 
 /// Minimum number of multiplications for which a product uses all threads.
-const PARALLEL: usize = 192 * 192 * 192;
+const MIN_PARALLEL: usize = 192 * 192 * 192;
 
 impl CustomOp<Flex, 2> for Product {
     /// Both factors.
@@ -50,7 +50,7 @@ fn multiply(left: &FlexTensor, right: &FlexTensor) -> FlexTensor {
     };
     let (left, right) = (&forward(left), &forward(right));
     let (m, k, n) = (left.layout().shape()[0], left.layout().shape()[1], right.layout().shape()[1]);
-    let parallelism = if m * n * k >= PARALLEL { Parallelism::Rayon(0) } else { Parallelism::None };
+    let parallelism = if m * n * k >= MIN_PARALLEL { Parallelism::Rayon(0) } else { Parallelism::None };
     from_f32(matrix(left).product(matrix(right), parallelism), &[m, n])
 }
 

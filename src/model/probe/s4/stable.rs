@@ -49,22 +49,22 @@ mod gpu_tests {
 
     #[test]
     fn the_upper_triangle_goes_and_the_diagonal_is_negative() {
-        const MOST: f32 = -1e-4;
+        const MAX_DIAGONAL: f32 = -1e-4;
         for states in [1, 3, 37] {
             let values: Vec<f32> =
                 (0..states * states).map(|at| ((at * 7919) % 101) as f32 / 50.0 - 1.0).collect();
             let kept = |(at, value): (usize, &f32)| match (at / states).cmp(&(at % states)) {
                 Ordering::Less => 0.0,
-                Ordering::Equal => value.min(MOST),
+                Ordering::Equal => value.min(MAX_DIAGONAL),
                 Ordering::Greater => *value,
             };
             let expected: Vec<f32> = values.iter().enumerate().map(kept).collect();
             for (name, device) in gpus().chain([("cpu".to_owned(), Device::flex())]) {
                 let a = Tensor::from_data(TensorData::new(values.clone(), [states, states]), &device);
-                let found = stable(a, MOST).into_data().try_into_vec::<f32>().expect("float32");
+                let found = stable(a, MAX_DIAGONAL).into_data().try_into_vec::<f32>().expect("float32");
                 assert_eq!(found, expected, "{states} on {name}");
                 let broken = Tensor::from_data(TensorData::new(vec![f32::NAN], [1, 1]), &device);
-                assert!(stable(broken, MOST).into_scalar::<f32>().is_nan(), "{name}");
+                assert!(stable(broken, MAX_DIAGONAL).into_scalar::<f32>().is_nan(), "{name}");
             }
         }
     }

@@ -247,11 +247,11 @@ mod gpu_tests {
 
     #[test]
     fn only_hidden_layers_with_indices_of_32_bits_are_supported() {
-        const MOST: usize = u32::MAX as usize / (16 * PADDED);
+        const MAX_IMAGES: usize = u32::MAX as usize / (16 * PADDED);
         for (name, gpu) in gpus() {
             let is_supported =
                 |images| supports(&Tensor::<3>::zeros([1, 1, 1], &gpu).expand([images, 16, 8]));
-            assert_eq!([MOST, MOST + 1].map(is_supported), [true, false], "{name}");
+            assert_eq!([MAX_IMAGES, MAX_IMAGES + 1].map(is_supported), [true, false], "{name}");
         }
     }
 
