@@ -170,7 +170,7 @@ pub fn run(
         tokens.complete(engine, spec, reporter)?;
         // Named before the evaluation: meanwhile another file may be opened in the probe's place.
         let file = stored::file(engine, request, subject);
-        let result = JobError::answer(ask(engine, spec, at, tokens, reporter))?;
+        let result = JobError::answer(evaluate_probe(engine, spec, at, tokens, reporter))?;
         answer(subject, result.clone())?;
         // An encoder that was opened on another device meanwhile has made some of the curves.
         let is_of_one = spec.removals.is_empty() || stored::file(engine, request, subject) == file;
@@ -214,7 +214,7 @@ fn of_backbone<'a>(
 }
 
 /// Evaluates one probe on all images.
-fn ask(
+fn evaluate_probe(
     engine: &mut Engine,
     spec: &EvalRequest,
     at: usize,

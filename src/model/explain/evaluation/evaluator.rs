@@ -47,7 +47,7 @@ const UNTRAINED_IMAGES: usize = 64;
 /// Why a probe cannot be evaluated.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum EvalError {
     /// The probe does not fit the tokens.
     #[error(transparent)]
     Probe(#[from] ProbeError),
@@ -97,7 +97,7 @@ impl<'a> Evaluator<'a> {
         set: Arc<EvalSet>,
         (cache_indices, image_seeds): (&'a [usize], &'a [u64]),
         nulls: &'a NullBands,
-    ) -> Result<Self, AskError> {
+    ) -> Result<Self, EvalError> {
         let probe = change.probe(probe)?;
         probe.fits(tokens.width(), tokens.grid().len(), tokens.cls(&[]).is_some())?;
         let dataset_class = dataset_classes(&probe, &set)?;
@@ -161,7 +161,7 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Results of some images, for [`take`](Self::take) of this or another evaluator; `None` for one that cannot be read.
-    pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, AskError> {
+    pub fn answers(&self, images: Range<usize>) -> Result<Vec<Option<Answer>>, EvalError> {
         let found =
             images.into_par_iter().map(|image| self.evaluate(image)).collect::<Result<Vec<_>, _>>()?;
         Ok(orders::with_tests(found, self.nulls))
@@ -184,7 +184,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn evaluate(&self, image: usize) -> Result<Option<WithMargin>, AskError> {
+    fn evaluate(&self, image: usize) -> Result<Option<WithMargin>, EvalError> {
         let cache_index = self.cache_indices[image];
         if !self.tokens.readable(cache_index) {
             return Ok(None);
@@ -193,7 +193,7 @@ impl<'a> Evaluator<'a> {
         let reading = self.read(image, &tokens)?;
         let logits = reading.logits();
         if !logits.iter().all(|logit| logit.is_finite()) {
-            return Err(AskError::NotFinite(self.set.images[image].clone()));
+            return Err(EvalError::NotFinite(self.set.images[image].clone()));
         }
         let (top, probabilities) = top_classes(&logits);
         let best = top[0];
@@ -380,13 +380,13 @@ fn image_vectors(
 }
 
 /// The dataset's class for every class of the probe, or [`OTHER`]; fails if it has none of them.
-pub fn dataset_classes(probe: &Probe, set: &EvalSet) -> Result<Vec<u32>, AskError> {
+pub fn dataset_classes(probe: &Probe, set: &EvalSet) -> Result<Vec<u32>, EvalError> {
     let mut dataset_class = vec![OTHER; probe.classes()];
     for (class, number) in (0..).zip(probe.numbers(&set.classes)?) {
         number.into_iter().for_each(|number| dataset_class[number] = class);
     }
     if dataset_class.iter().all(|class| *class == OTHER) {
-        return Err(AskError::Classes { classes: set.classes.len(), dataset: set.dataset.clone() });
+        return Err(EvalError::Classes { classes: set.classes.len(), dataset: set.dataset.clone() });
     }
     Ok(dataset_class)
 }
