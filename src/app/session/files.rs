@@ -53,7 +53,7 @@ pub(super) struct SessionFile {
 
 impl SessionFile {
     /// The session file `path`; `None` if another window uses it.
-    pub(super) fn ask(path: PathBuf) -> Option<Self> {
+    pub(super) fn take(path: PathBuf) -> Option<Self> {
         let lock = path.with_extension("lock");
         let lock = File::options().read(true).write(true).create(true).truncate(false).open(lock).ok();
         // Without locks, a file is used as if no other window were open.
@@ -81,7 +81,7 @@ pub(super) fn all(folder: &Path) -> impl Iterator<Item = PathBuf> {
 /// The session files that no window has, the last written first.
 pub(super) fn earlier(folder: &Path) -> Vec<SessionFile> {
     let mut earlier: Vec<SessionFile> =
-        all(folder).filter(|path| path.exists()).filter_map(SessionFile::ask).collect();
+        all(folder).filter(|path| path.exists()).filter_map(SessionFile::take).collect();
     earlier.sort_by_key(|file| Reverse(file.time()));
     earlier
 }
@@ -92,7 +92,7 @@ pub(super) fn another(folder: &Path) -> Option<SessionFile> {
     let most = if earlier.len() > EARLIER { Worth::Notes } else { Worth::Nothing };
     let rated = earlier.into_iter().map(|file| ((file.worth(), file.time()), file));
     let least = rated.min_by_key(|(rating, _)| *rating).filter(|((worth, _), _)| *worth <= most);
-    let new = || all(folder).filter(|path| !path.exists()).find_map(SessionFile::ask);
+    let new = || all(folder).filter(|path| !path.exists()).find_map(SessionFile::take);
     least.map(|(_, file)| file).or_else(new)
 }
 

@@ -89,7 +89,7 @@ impl Session {
 
     /// Goes on in an earlier session's file, unless another window has it.
     pub fn go_on_in(&mut self, path: &Path) {
-        let own = self.is_session(path).then(|| SessionFile::ask(path.to_owned())).flatten();
+        let own = self.is_session(path).then(|| SessionFile::take(path.to_owned())).flatten();
         if own.is_some() {
             (self.own, self.writing) = (own, None); // what is being written is in another file
         }

@@ -80,7 +80,7 @@ pub fn is_running(plan: &Plan) -> anyhow::Result<bool> {
 pub fn confirm_running(plan: &Plan) -> anyhow::Result<bool> {
     tell_of_other_machine(plan);
     let path = lock(plan);
-    Ok(ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))?.is_none())
+    Ok(ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))?.is_none())
 }
 
 /// Says why what follows may take minutes, if another machine has run the tasks.
@@ -100,7 +100,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     let begun = Instant::now();
     // A process that calls `is_running` holds the lock for a moment.
     let held = loop {
-        match ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
+        match ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
             Some(held) => break held,
             None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
             None => {

@@ -66,7 +66,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
     if let Some(host) = ExclusiveLock::other_machine(&lock(&out)).or_else(|| RunLock::other_machine(&out)) {
         events.warn(watching(&host, &format!("train in {}", out.display())));
     }
-    let held = claim(&out)?;
+    let held = take_lock(&out)?;
     if held.is_some() && (events.cancel().is_cancelled() || closing.is_cancelled()) {
         return Ok(()); // while it was watched
     }
@@ -197,17 +197,17 @@ fn ends_with_error(log: &str) -> bool {
     last.is_some_and(|line| line.starts_with(ERROR_PREFIX))
 }
 
-/// Acquires the lock to train there; `None` while a training runs. A machine that died has left the run's own lock, too: that is watched
+/// Takes the lock to train there; `None` while a training runs. A machine that died has left the run's own lock, too: that is watched
 /// at the same time, not afterwards by the training.
-fn claim(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
+fn take_lock(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
     let path = lock(out);
     std::thread::scope(|scope| {
         if RunLock::other_machine(out).is_some() {
             let watching = Builder::new().name("run lock".into());
             // If it cannot be started, or the run is in use, the training says so.
-            let _ = watching.spawn_scoped(scope, || drop(RunLock::claim(out)));
+            let _ = watching.spawn_scoped(scope, || drop(RunLock::take(out)));
         }
-        ExclusiveLock::ask(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+        ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))
     })
 }
 
@@ -358,7 +358,7 @@ mod tests {
         // A number that no process here has.
         let on = |host: &str| Started { pid: u32::MAX >> 1, host: host.to_owned(), words: Vec::new() };
         let folder = tempfile::tempdir().unwrap();
-        let held = claim(folder.path()).unwrap().expect("nobody trains");
+        let held = take_lock(folder.path()).unwrap().expect("nobody trains");
         let said = stop(folder.path(), &on("another-machine")).unwrap_err().to_string();
         assert!(said.contains("another-machine") && said.contains("kill -TERM 2147483647"), "{said}");
         for here in [String::new(), host_name()] {
@@ -375,10 +375,10 @@ mod tests {
     #[test]
     fn who_trains_is_alone_and_its_end_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
-        let held = claim(folder.path()).unwrap().expect("nobody trains");
-        assert!(claim(folder.path()).unwrap().is_none());
+        let held = take_lock(folder.path()).unwrap().expect("nobody trains");
+        assert!(take_lock(folder.path()).unwrap().is_none());
         drop(held);
-        assert!(claim(folder.path()).unwrap().is_some());
+        assert!(take_lock(folder.path()).unwrap().is_some());
     }
 
     #[cfg(target_os = "linux")]
@@ -388,14 +388,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         failpoint::locks(Some(libc::ENOLCK));
         assert!(!is_running(folder.path()).unwrap());
-        let held = claim(folder.path()).unwrap().expect("nobody trains");
-        assert!(is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_none());
+        let held = take_lock(folder.path()).unwrap().expect("nobody trains");
+        assert!(is_running(folder.path()).unwrap() && take_lock(folder.path()).unwrap().is_none());
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         let _handed = held.owner.hand_to(child.id()).unwrap();
         assert!(is_running(folder.path()).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!is_running(folder.path()).unwrap() && claim(folder.path()).unwrap().is_some());
+        assert!(!is_running(folder.path()).unwrap() && take_lock(folder.path()).unwrap().is_some());
         // A file system that fails for a moment does not end what is followed.
         failpoint::locks(Some(libc::EIO));
         let mut failures = 0;

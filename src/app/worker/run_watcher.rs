@@ -170,7 +170,7 @@ mod tests {
     fn what_tasks_on_this_machine_print_is_read_at_once_however_long_they_run() {
         let folder = tempfile::tempdir().unwrap();
         let lock = saved_plan(folder.path()).home().join("state/.lock");
-        let _runs = ExclusiveLock::ask(&lock).unwrap().expect("nobody has it");
+        let _runs = ExclusiveLock::take(&lock).unwrap().expect("nobody has it");
         let (mut watcher, _events) = watcher_of(folder.path());
         watcher.poll();
         let long_ago = Instant::now().checked_sub(Duration::from_mins(5));

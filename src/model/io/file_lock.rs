@@ -100,15 +100,15 @@ pub struct ExclusiveLock {
 
 impl ExclusiveLock {
     /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it. If one of another
-    /// machine does or did, this may take minutes, as for [`HostLock::ask`].
-    pub fn ask(path: &Path) -> io::Result<Option<Self>> {
+    /// machine does or did, this may take minutes, as for [`HostLock::take`].
+    pub fn take(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let file = match lock_within(&file, TEST_TIME)? {
             TryLock::Acquired => Some(file),
             TryLock::Held => return Ok(None),
             TryLock::Unsupported => None,
         };
-        Ok(match HostLock::ask(&owner_file(path), file.is_some(), STALE_AFTER, false)? {
+        Ok(match HostLock::take(&owner_file(path), file.is_some(), STALE_AFTER, false)? {
             LockAttempt::Taken(owner) => Some(Self { owner, file }),
             LockAttempt::Held(_) => None,
         })
@@ -171,7 +171,7 @@ mod tests {
         beat(0);
         std::thread::scope(|scope| {
             let ask =
-                || (ExclusiveLock::is_held(&path).unwrap(), ExclusiveLock::ask(&path).unwrap().is_none());
+                || (ExclusiveLock::is_held(&path).unwrap(), ExclusiveLock::take(&path).unwrap().is_none());
             let asked = scope.spawn(ask);
             for beats in 1.. {
                 if asked.is_finished() {
@@ -197,7 +197,7 @@ mod tests {
             assert_eq!(ExclusiveLock::other_machine(&path).as_deref(), Some(host));
         }
         std::fs::remove_file(owner_file(&path)).unwrap();
-        let _held = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+        let _held = ExclusiveLock::take(&path).unwrap().expect("nobody has it");
         assert_eq!(ExclusiveLock::other_machine(&path), None);
     }
 
@@ -210,20 +210,20 @@ mod tests {
         for errno in [libc::ENOLCK, libc::ENOTSUP, libc::ENOSYS] {
             failpoint::locks(Some(errno));
             assert!(!ExclusiveLock::is_held(&path).unwrap());
-            let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+            let right = ExclusiveLock::take(&path).unwrap().expect("nobody has it");
             assert!(right.file.is_none() && right.owner.beat().is_ok());
             assert!(owner_file(&path).exists() && ExclusiveLock::is_held(&path).unwrap());
-            assert!(ExclusiveLock::ask(&path).unwrap().is_none(), "{errno}: two have it");
+            assert!(ExclusiveLock::take(&path).unwrap().is_none(), "{errno}: two have it");
             drop(right);
             assert!(!ExclusiveLock::is_held(&path).unwrap() && !owner_file(&path).exists());
         }
         // Other errors do not mean that locks are not supported.
         failpoint::locks(Some(libc::EIO));
-        assert_eq!(ExclusiveLock::ask(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
+        assert_eq!(ExclusiveLock::take(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);
-        let right = ExclusiveLock::ask(&path).unwrap().expect("nobody has it");
+        let right = ExclusiveLock::take(&path).unwrap().expect("nobody has it");
         assert!(right.file.is_some() && ExclusiveLock::is_held(&path).unwrap());
-        assert!(ExclusiveLock::ask(&path).unwrap().is_none());
+        assert!(ExclusiveLock::take(&path).unwrap().is_none());
         drop(right);
         assert!(!ExclusiveLock::is_held(&path).unwrap() && !owner_file(&path).exists());
     }

@@ -45,7 +45,7 @@ struct OwnerFile {
     beats: u64,
 }
 
-/// The result of [`HostLock::ask`].
+/// The result of [`HostLock::take`].
 #[derive(Debug)]
 pub enum LockAttempt {
     /// This process has it now.
@@ -67,7 +67,7 @@ impl HostLock {
     /// Tries to take the lock of the owner file `path`; `alone` says that no living process of this machine holds it. If another
     /// machine's does, watches the file: if it changes, returns [`Held`](LockAttempt::Held), or waits on if `patient`; if it stays
     /// the same for `stale_after`, takes over. Whether a process of this machine lives is known at once.
-    pub fn ask(path: &Path, alone: bool, stale_after: Duration, patient: bool) -> io::Result<LockAttempt> {
+    pub fn take(path: &Path, alone: bool, stale_after: Duration, patient: bool) -> io::Result<LockAttempt> {
         let owner = ProcessId::here();
         loop {
             match atomic_file::step(|| create(path, &owner)) {
@@ -85,8 +85,8 @@ impl HostLock {
         }
     }
 
-    /// Whether a living process of any machine holds it; `alone` as for [`ask`](Self::ask). What another machine holds counts as held
-    /// until this process has found the file unchanged for `stale_after`. The file is then removed by [`ask`](Self::ask) alone: its
+    /// Whether a living process of any machine holds it; `alone` as for [`take`](Self::take). What another machine holds counts as held
+    /// until this process has found the file unchanged for `stale_after`. The file is then removed by [`take`](Self::take) alone: its
     /// owner may be on a machine that was suspended, and go on.
     pub fn is_held(path: &Path, alone: bool, stale_after: Duration) -> io::Result<bool> {
         let Some((content, file)) = look(path)? else { return Ok(false) };
@@ -103,7 +103,7 @@ impl HostLock {
         Ok(held)
     }
 
-    /// The machine that holds it, or did until it died, if it is or may be another one: to [ask](Self::ask) for it may take minutes.
+    /// The machine that holds it, or did until it died, if it is or may be another one: [taking](Self::take) it may last minutes.
     pub fn other_machine(path: &Path) -> Option<String> {
         let (_, file) = look(path).ok()??;
         Some(file.map_or_else(|| UNNAMED.into(), |file| file.owner.host)).filter(|host| *host != host_name())
@@ -258,7 +258,7 @@ mod tests {
         let path = folder.path().join("owner.json");
         atomic_file::write(&path, &other(3)).unwrap();
         let (begun, stale_after) = (Instant::now(), Duration::from_millis(60));
-        let lock = taken(HostLock::ask(&path, true, stale_after, false).unwrap());
+        let lock = taken(HostLock::take(&path, true, stale_after, false).unwrap());
         assert!(begun.elapsed() >= stale_after && matches!(lock.is_ours(), Ok(true)));
         // Another machine takes over from this process.
         atomic_file::write(&path, &other(0)).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     fn a_file_system_that_fails_is_tried_again_for_as_long_as_nobody_takes_over() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
-        let lock = taken(HostLock::ask(&path, true, STALE_AFTER, false).unwrap());
+        let lock = taken(HostLock::take(&path, true, STALE_AFTER, false).unwrap());
         let content = fs::read(&path).unwrap();
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap(); // cannot be read as a file
@@ -293,7 +293,7 @@ mod tests {
         let path = folder.path().join("owner.json");
         atomic_file::write(&path, &other(0)).unwrap();
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| HostLock::ask(&path, true, Duration::from_mins(10), false).unwrap());
+            let asked = scope.spawn(|| HostLock::take(&path, true, Duration::from_mins(10), false).unwrap());
             let mut beats = 0;
             while !asked.is_finished() {
                 beats += 1;
@@ -305,7 +305,7 @@ mod tests {
         // A patient caller gets it once it is released.
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| {
-                taken(HostLock::ask(&path, true, Duration::from_mins(10), true).unwrap()).is_ours().unwrap()
+                taken(HostLock::take(&path, true, Duration::from_mins(10), true).unwrap()).is_ours().unwrap()
             });
             atomic_file::write(&path, &other(1_000_000)).unwrap();
             fs::remove_file(&path).unwrap();
@@ -331,7 +331,7 @@ mod tests {
         let path = folder.path().join("owner.json");
         let gone = ProcessId { process: 1 << 30, ..ProcessId::here() };
         atomic_file::write(&path, &encode(&gone, 5)).unwrap();
-        let lock = taken(HostLock::ask(&path, true, Duration::from_hours(1), false).unwrap());
+        let lock = taken(HostLock::take(&path, true, Duration::from_hours(1), false).unwrap());
         lock.last_beat.set(Instant::now().checked_sub(2 * BEAT_INTERVAL).unwrap());
         lock.beat().unwrap();
         let found: OwnerFile = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -346,7 +346,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
         let (here, hour) = (ProcessId::here(), Duration::from_hours(1));
-        let ask = |stale_after| HostLock::ask(&path, false, stale_after, false).unwrap();
+        let ask = |stale_after| HostLock::take(&path, false, stale_after, false).unwrap();
         let is_held = |alone, stale_after| HostLock::is_held(&path, alone, stale_after).unwrap();
         // A living process of this machine holds it however long the file is unchanged; known at once.
         atomic_file::write(&path, &encode(&here, 0)).unwrap();
@@ -382,11 +382,11 @@ mod tests {
     fn a_child_process_has_what_was_handed_to_it_until_it_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("owner.json");
-        let lock = taken(HostLock::ask(&path, false, STALE_AFTER, false).unwrap());
+        let lock = taken(HostLock::take(&path, false, STALE_AFTER, false).unwrap());
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let handed = lock.hand_to(child.id()).unwrap();
         assert!(HostLock::is_held(&path, false, STALE_AFTER).unwrap());
-        let ask = || HostLock::ask(&path, false, STALE_AFTER, false).unwrap();
+        let ask = || HostLock::take(&path, false, STALE_AFTER, false).unwrap();
         assert!(matches!(ask(), LockAttempt::Held(_)));
         child.kill().and_then(|()| child.wait()).unwrap();
         assert!(!HostLock::is_held(&path, false, STALE_AFTER).unwrap() && path.exists());

@@ -83,7 +83,7 @@ fn a_run_that_another_begins_is_one_to_wait_for_before_any_token_is_extracted() 
         });
         assert!(first.expect("a training").finished);
         let error = twin.expect("a twin").expect_err("another has it");
-        assert!(matches!(error, TrainingError::Run(RunError::Claimed { host: None, .. })), "{error}");
+        assert!(matches!(error, TrainingError::Run(RunError::InUse { host: None, .. })), "{error}");
     }
 }
 

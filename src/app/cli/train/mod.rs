@@ -186,11 +186,11 @@ impl TrainArgs {
         };
         let mut result = train(false);
         // The task may still run on a node that the cluster has lost contact with: its work is not done twice.
-        if let Err(error @ TrainingError::Run(RunError::Claimed { .. })) = &result
+        if let Err(error @ TrainingError::Run(RunError::InUse { .. })) = &result
             && self.part.is_some()
         {
             say!("{error}; this task waits for it, and continues where it ends");
-            while matches!(result, Err(TrainingError::Run(RunError::Claimed { .. }))) {
+            while matches!(result, Err(TrainingError::Run(RunError::InUse { .. }))) {
                 if interrupt::pause(RETRY_INTERVAL).is_break() {
                     return Ok(interrupt::code());
                 }

@@ -153,7 +153,7 @@ pub fn run(
     if let Some(host) = RunLock::other_machine(out) {
         let _ = on_event(Event::Watch { host }); // the next event decides whether to stop
     }
-    let lock = RunLock::claim(out)?;
+    let lock = RunLock::take(out)?;
     folder.tidy()?;
     let plan = &manifest.plan;
     let mut pretraining = match folder.checkpoint()? {

@@ -127,9 +127,9 @@ pub fn run(
     }
     fresh(plan, dims, 0, &choice.device)?;
     // Another process that starts the same run would extract the same tokens.
-    let (claim, begun) = match before {
-        Some((claim, run)) => (claim, Some(run)),
-        None => (claim(out, tell)?, None),
+    let (lock, begun) = match before {
+        Some((lock, run)) => (lock, Some(run)),
+        None => (take_lock(out, tell)?, None),
     };
     let shows = smallest_difference(parts.test.images.len(), settings.seeds);
     let steps = parts.train.images.len().div_ceil(settings.batch) * settings.epochs * settings.seeds;
@@ -138,7 +138,7 @@ pub fn run(
     }
     let (mut lost, run) = (None, begun.as_ref());
     let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
-        lost = lost.take().or_else(|| claim.beat().err()); // once lost, it stays so
+        lost = lost.take().or_else(|| lock.beat().err()); // once lost, it stays so
         match lost {
             Some(_) => ControlFlow::Break(()),
             None => tell(Event::Extract { event, dataset: &dataset }),
@@ -159,18 +159,18 @@ pub fn run(
         }
         None => Run::create(out, manifest, &truth(&dataset, &parts)).map_err(|error| match error {
             // Another program has created the run since this one checked.
-            RunError::Exists { folder } if *resume => RunError::Claimed { folder, host: None },
+            RunError::Exists { folder } if *resume => RunError::InUse { folder, host: None },
             other => other,
         })?,
     };
     if settings.recomputes(false) {
         run.keep_unreadable(&unreadable)?;
     }
-    // The claim is held until the last file is written.
-    Training { plan, dims, run, tokens, parts, choice, claim: &claim }.run(tell)
+    // The lock is held until the last file is written.
+    Training { plan, dims, run, tokens, parts, choice, lock: &lock }.run(tell)
 }
 
-/// The run to resume, and the claim on its folder; `None` if a run can begin there.
+/// The run to resume, and the lock of its folder; `None` if a run can begin there.
 fn existing(
     TrainSpec { plan, out, resume }: &TrainSpec,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
@@ -179,23 +179,23 @@ fn existing(
         if !*resume {
             return Err(RunError::Exists { folder: out.clone() }.into());
         }
-        // Claimed before it is read: whoever trained there until now may have added seeds.
-        return Ok(Some((claim(out, tell)?, Run::open(out)?)));
+        // Locked before it is read: whoever trained there until now may have added seeds.
+        return Ok(Some((take_lock(out, tell)?, Run::open(out)?)));
     }
     // Before the backbone runs over all images.
     plan.check_out(out)?;
     let refused = |source| TrainingError::Out { folder: out.clone(), source };
     atomic_file::can_write(out).map_err(refused)?;
     if out.join(LOCK).exists() {
-        drop(claim(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
+        drop(take_lock(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
     }
     Ok(None)
 }
 
-/// Claims a run's folder; says first if another machine trained there last, which is then watched.
-fn claim(out: &Path, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<RunLock, RunError> {
+/// Locks a run's folder; says first if another machine trained there last, which is then watched.
+fn take_lock(out: &Path, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Result<RunLock, RunError> {
     if let Some(host) = RunLock::other_machine(out) {
         let _ = tell(Event::Watch { host }); // the next event decides whether to stop
     }
-    RunLock::claim(out)
+    RunLock::take(out)
 }

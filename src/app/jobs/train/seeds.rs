@@ -31,7 +31,7 @@ pub(super) struct Training<'a> {
     pub(super) tokens: Box<dyn TokenSource>,
     pub(super) parts: Parts,
     pub(super) choice: Choice,
-    pub(super) claim: &'a RunLock,
+    pub(super) lock: &'a RunLock,
 }
 
 impl Training<'_> {
@@ -63,7 +63,7 @@ impl Training<'_> {
             let task = self.task(&config, seed);
             let (mut last, mut kept) = (position, Instant::now());
             let mut receive = |event: train::Event| -> Result<ControlFlow<()>, TrainingError> {
-                self.claim.beat()?;
+                self.lock.beat()?;
                 Ok(match event {
                     train::Event::Step { position, steps, trainers } => {
                         let progress = pace.at(done(index, position));

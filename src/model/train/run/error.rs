@@ -15,7 +15,7 @@ pub enum RunError {
         "{folder} is in use by another training process{on}; wait for it, stop it, or choose another folder",
         on = host.as_ref().map_or(String::new(), |host| format!(" on {host}"))
     )]
-    Claimed {
+    InUse {
         folder: PathBuf,
         /// The other machine, if it is not this one.
         host: Option<String>,

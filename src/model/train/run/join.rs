@@ -67,7 +67,7 @@ impl Run {
                 }
             }
         }
-        let claim = RunLock::claim(folder)?;
+        let lock = RunLock::take(folder)?;
         let run = match Self::create(folder, manifest.clone(), &truth) {
             Err(RunError::Exists { .. }) if Self::open(folder)?.manifest == manifest => Self::open(folder)?,
             created => created?,
@@ -81,7 +81,7 @@ impl Run {
             }
             run.write_losses(seed, losses.iter().map(|(head, points)| (head.as_str(), &points[..])))?;
             for head in &run.manifest.heads {
-                claim.beat()?;
+                lock.beat()?;
                 let has =
                     |part: &&Self| part.manifest.seeds.contains(&seed) && part.manifest.heads.contains(head);
                 let missing =

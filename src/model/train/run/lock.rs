@@ -31,18 +31,18 @@ impl RunLock {
         self.host_lock.beat().map_err(RunError::io("keep", self.host_lock.path()))
     }
 
-    /// Claims a run's folder until the lock is dropped. If a process of another machine had it, this may take minutes, until
+    /// Locks a run's folder until the result is dropped. If a process of another machine had it, this may take minutes, until
     /// that sends a heartbeat or is taken for dead.
     ///
     /// # Errors
     /// If another process holds it; if the lock file cannot be created or locked.
-    pub fn claim(folder: &Path) -> Result<Self, RunError> {
+    pub fn take(folder: &Path) -> Result<Self, RunError> {
         let path = folder.join(LOCK);
         let lock = open(&path)?;
         let alone = match file_lock::try_lock(&lock).map_err(RunError::io("lock", &path))? {
             TryLock::Acquired => true,
             TryLock::Unsupported => false,
-            TryLock::Held => return Err(RunError::Claimed { folder: folder.to_owned(), host: None }),
+            TryLock::Held => return Err(RunError::InUse { folder: folder.to_owned(), host: None }),
         };
         Self::among_machines(folder, lock, OWNER, alone, false)
     }
@@ -77,10 +77,10 @@ impl RunLock {
         patient: bool,
     ) -> Result<Self, RunError> {
         let path = folder.join(name);
-        let attempt: io::Result<LockAttempt> = HostLock::ask(&path, alone, STALE_AFTER, patient);
+        let attempt: io::Result<LockAttempt> = HostLock::take(&path, alone, STALE_AFTER, patient);
         match attempt.map_err(RunError::io("lock", &path))? {
             LockAttempt::Taken(host_lock) => Ok(Self { host_lock, _file_lock: LockedFile(lock) }),
-            LockAttempt::Held(host) => Err(RunError::Claimed { folder: folder.to_owned(), host: Some(host) }),
+            LockAttempt::Held(host) => Err(RunError::InUse { folder: folder.to_owned(), host: Some(host) }),
         }
     }
 }
@@ -114,10 +114,10 @@ mod tests {
         atomic_file::make_folder(&folder.path().join("state")).expect("a folder");
         let file = open(&folder.path().join("state/lock")).expect("a file");
         file.try_lock().expect("nobody has it");
-        let (inherited, claimed) = (file.try_clone().expect("as fork does"), LockedFile(file));
-        assert!(matches!(RunLock::claim(folder.path()), Err(RunError::Claimed { host: None, .. })));
-        drop(claimed);
-        RunLock::claim(folder.path()).expect("nobody has it any more");
+        let (inherited, lock) = (file.try_clone().expect("as fork does"), LockedFile(file));
+        assert!(matches!(RunLock::take(folder.path()), Err(RunError::InUse { host: None, .. })));
+        drop(lock);
+        RunLock::take(folder.path()).expect("nobody has it any more");
         drop(inherited);
         assert!(RunLock::is_alone_in(folder.path()));
         File::create(folder.path().join("state/checkpoint.safetensors")).expect("a file");
@@ -131,7 +131,7 @@ mod tests {
         atomic_file::make_folder(&folder.path().join("state")).expect("a folder");
         let pipe = std::process::Command::new("mkfifo").arg(folder.path().join(LOCK)).status();
         assert!(pipe.expect("a program").success());
-        drop(RunLock::claim(folder.path()).expect("nobody has it"));
+        drop(RunLock::take(folder.path()).expect("nobody has it"));
     }
 
     #[cfg(target_os = "linux")]
@@ -140,12 +140,12 @@ mod tests {
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().expect("a folder");
         failpoint::locks(Some(libc::ENOLCK));
-        let claimed = RunLock::claim(folder.path()).expect("nobody has it");
-        claimed.beat().expect("it is kept");
-        let refused = RunLock::claim(folder.path());
-        assert!(matches!(refused, Err(RunError::Claimed { host: Some(_), .. })), "{refused:?}");
-        drop(claimed);
-        drop(RunLock::claim(folder.path()).expect("nobody has it any more"));
+        let lock = RunLock::take(folder.path()).expect("nobody has it");
+        lock.beat().expect("it is kept");
+        let refused = RunLock::take(folder.path());
+        assert!(matches!(refused, Err(RunError::InUse { host: Some(_), .. })), "{refused:?}");
+        drop(lock);
+        drop(RunLock::take(folder.path()).expect("nobody has it any more"));
         failpoint::locks(None);
     }
 }
