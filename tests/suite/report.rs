@@ -442,7 +442,11 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
     let (_folder, [mut source]) = main_source();
     let probes = &mut source.evaluations.as_mut().unwrap().probes;
     for head in ["sinkhorn", "gap"] {
-        let one = probes.iter().find(|probe| probe.head == head && probe.which == "best").unwrap().clone();
+        let one = probes
+            .iter()
+            .find(|probe| probe.head == head && probe.which == ProbeCheckpoint::Best)
+            .unwrap()
+            .clone();
         probes.retain(|probe| probe.head != head);
         let own = |case: &&Value| case["head"] == *head;
         let seeds = cases.iter().find(own).map(|case| rows(&case["deletion"]).len()).unwrap();
@@ -492,7 +496,7 @@ fn evaluate(run: &Run) {
     let probe = |head: &str, seed: u64, ablations: Vec<metrics::Outcome>, auc: Option<f64>| ProbeMetrics {
         head: head.to_owned(),
         seed,
-        which: "best".to_owned(),
+        which: ProbeCheckpoint::Best,
         file: Some(sha256::of_bytes(head.as_bytes())),
         image_files: None,
         draws: Some(0),
@@ -541,7 +545,7 @@ fn evaluate(run: &Run) {
     };
     // After the last epoch: in no table, as tables are of the best epoch.
     let last =
-        ProbeMetrics { which: "last".to_owned(), ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
+        ProbeMetrics { which: ProbeCheckpoint::Last, ..probe("sinkhorn", 0, disturbed(-40.0), Some(0.25)) };
     let mut raster = probe("raster", 0, Vec::new(), None);
     raster.metrics.localization = None;
     let all = RunMetrics {
@@ -1370,7 +1374,7 @@ fn evaluations_of_another_day_are_kept() {
     again.metrics.removals.clear();
     // As with a folder of masks that are of other images.
     (again.metrics.masks, again.metrics.localization, again.metrics.regions) = (0, None, None);
-    let other = ProbeMetrics { which: "last".into(), ..again.clone() };
+    let other = ProbeMetrics { which: ProbeCheckpoint::Last, ..again.clone() };
     all.merge(RunMetrics { probes: vec![again, other], baselines: Vec::new() });
     assert_eq!((all.probes.len(), all.baselines.len()), (5, 2));
     assert_eq!((all.probes[0].metrics.accuracy, all.probes[0].metrics.ablations.len()), (77.0, 4));
@@ -1454,7 +1458,7 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
     let probe = |head: &str| ProbeMetrics {
         head: head.to_owned(),
         seed: 0,
-        which: "best".to_owned(),
+        which: ProbeCheckpoint::Best,
         file: Some(sha256::of_bytes(head.as_bytes())),
         image_files: None,
         draws: Some(0),
@@ -1463,7 +1467,7 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
     // Nor of the last epoch.
     let last = |head: &str| {
         let metrics = Metrics { diagnostics: measured(1.0), ..Metrics::default() };
-        ProbeMetrics { which: "last".to_owned(), metrics, ..probe(head) }
+        ProbeMetrics { which: ProbeCheckpoint::Last, metrics, ..probe(head) }
     };
     let probes = heads.iter().flat_map(|head| [probe(head), last(head)]).collect();
     RunMetrics { probes, baselines: Vec::new() }.write(&run).unwrap();

@@ -33,8 +33,9 @@ pub struct ProbeMetrics {
     pub head: String,
     /// Its seed.
     pub seed: u64,
-    /// `best` or `last`.
-    pub which: String,
+    /// Which of its two probes.
+    #[serde(with = "checkpoint")]
+    pub which: ProbeCheckpoint,
     /// SHA-256 of the probe file: a resumed training writes another one. Absent in files of earlier versions.
     #[serde(default)]
     pub file: Option<String>,
@@ -49,13 +50,30 @@ pub struct ProbeMetrics {
     pub metrics: Metrics,
 }
 
+/// A [`ProbeCheckpoint`] as files name it: `best` or `last`.
+mod checkpoint {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::ProbeCheckpoint;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub fn serialize<S: Serializer>(which: &ProbeCheckpoint, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(which.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ProbeCheckpoint, D::Error> {
+        let word = String::deserialize(from)?;
+        let unknown = || de::Error::custom(format!("`which` is {word:?}, expected best or last"));
+        ProbeCheckpoint::find(&word).ok_or_else(unknown)
+    }
+}
+
 impl ProbeMetrics {
     /// Whether the probe's file has changed since.
     pub fn is_stale(&self, run: &Run) -> bool {
-        let Some(asked) = &self.file else { return false };
-        let now =
-            ProbeCheckpoint::find(&self.which).map(|which| run.probe_path(&self.head, self.seed, which));
-        now.and_then(|path| sha256::of_file(&path).ok()).is_some_and(|now| now != *asked)
+        let Some(evaluated) = &self.file else { return false };
+        let now = sha256::of_file(&run.probe_path(&self.head, self.seed, self.which));
+        now.is_ok_and(|now| now != *evaluated)
     }
 
     /// Whether it is known to be of other images than those of these files.
@@ -100,7 +118,7 @@ impl RunMetrics {
     pub fn merge(&mut self, newer: Self) {
         for probe in newer.probes {
             let same = |old: &ProbeMetrics| {
-                (&old.head, old.seed, &old.which) == (&probe.head, probe.seed, &probe.which)
+                (&old.head, old.seed, old.which) == (&probe.head, probe.seed, probe.which)
             };
             match self.probes.iter().position(same) {
                 Some(at) => {
@@ -121,7 +139,7 @@ impl RunMetrics {
     }
 
     /// Forgets how the orders of a head agree over its seeds, one of which was trained again.
-    fn forget_other_seeds(&mut self, head: &str, which: &str) {
+    fn forget_other_seeds(&mut self, head: &str, which: ProbeCheckpoint) {
         for probe in self.probes.iter_mut().filter(|probe| probe.head == head && probe.which == which) {
             probe.metrics.stability.retain(|kind| kind.name != OTHER_SEEDS);
         }
@@ -130,8 +148,10 @@ impl RunMetrics {
     /// Removes probes whose file has changed since; returns a note on each.
     pub fn drop_stale(&mut self, run: &Run) -> Vec<String> {
         let stale: Vec<ProbeMetrics> = self.probes.extract_if(.., |probe| probe.is_stale(run)).collect();
-        stale.iter().for_each(|probe| self.forget_other_seeds(&probe.head, &probe.which));
-        stale.iter().map(|probe| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which)).collect()
+        stale.iter().for_each(|probe| self.forget_other_seeds(&probe.head, probe.which));
+        let note =
+            |probe: &ProbeMetrics| format!("{}, seed {} ({})", probe.head, probe.seed, probe.which.name());
+        stale.iter().map(note).collect()
     }
 
     /// Merges it into the file in the run's folder; returns the file's path. The `first` time of an evaluation, what the file has of
@@ -141,15 +161,15 @@ impl RunMetrics {
         let mut all = read(run)?.unwrap_or_default();
         if first {
             let stale = all.probes.iter().filter(|probe| probe.is_stale(run));
-            let heads: Vec<_> = stale.map(|probe| (probe.head.clone(), probe.which.clone())).collect();
-            heads.iter().for_each(|(head, which)| all.forget_other_seeds(head, which));
+            let heads: Vec<_> = stale.map(|probe| (probe.head.clone(), probe.which)).collect();
+            heads.iter().for_each(|(head, which)| all.forget_other_seeds(head, *which));
         }
         all.merge(self);
         // Who was asked first, and by whom, changes nothing.
         let place = |probe: &ProbeMetrics| {
             let head = run.manifest.heads.iter().position(|head| head.name == probe.head);
             let seed = run.manifest.seeds.iter().position(|seed| *seed == probe.seed);
-            (probe.which.clone(), head, seed)
+            (probe.which, head, seed)
         };
         all.probes.sort_by_key(place);
         let path = run.folder().join(FILE);
@@ -194,6 +214,14 @@ mod tests {
     use super::*;
     use crate::model::explain::evaluation::stability::StabilitySummary;
 
+    #[test]
+    fn an_evaluation_is_of_the_best_epoch_or_the_last() {
+        let frozen = include_str!("../../../tests/fixtures/frozen/run/evaluation.json");
+        let odd = frozen.replace(r#""which": "best""#, r#""which": "first""#);
+        let refused = serde_json::from_str::<RunMetrics>(&odd).unwrap_err().to_string();
+        assert!(refused.contains("`which` is \"first\", expected best or last"), "{refused}");
+    }
+
     /// What a frozen run has of its probes, and a copy of the run without that, which lies in the folder.
     fn apart() -> (RunMetrics, Run, TempDir) {
         let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
@@ -215,7 +243,7 @@ mod tests {
     #[test]
     fn probes_are_stored_in_the_order_of_the_run_whichever_was_evaluated_first() {
         let (RunMetrics { probes: best, .. }, run, _folder) = apart();
-        let last = best.iter().map(|probe| ProbeMetrics { which: "last".to_owned(), ..probe.clone() });
+        let last = best.iter().map(|probe| ProbeMetrics { which: ProbeCheckpoint::Last, ..probe.clone() });
         let probes: Vec<ProbeMetrics> = best.iter().cloned().chain(last).collect();
         for probe in probes.iter().rev() {
             RunMetrics { probes: vec![probe.clone()], baselines: Vec::new() }.keep(&run, true).unwrap();
@@ -235,7 +263,7 @@ mod tests {
             };
             let metrics =
                 Metrics { images: 1, stability: kinds.iter().map(kind).collect(), ..Metrics::default() };
-            let (head, which) = ("sinkhorn".to_owned(), "best".to_owned());
+            let (head, which) = ("sinkhorn".to_owned(), ProbeCheckpoint::Best);
             let file = Some(sha256::of_bytes(file.as_bytes()));
             ProbeMetrics { head, seed, which, file, image_files: None, draws: Some(0), metrics }
         };

@@ -337,7 +337,7 @@ impl Source {
     /// The evaluations of the variant's probes at the best epoch, one per seed.
     pub fn evaluated(&self, name: &str) -> impl Iterator<Item = &ProbeMetrics> {
         let all = self.evaluations.iter().flat_map(|evaluations| &evaluations.probes);
-        all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best.name())
+        all.filter(move |evaluated| evaluated.head == name && evaluated.which == ProbeCheckpoint::Best)
     }
 }
 

@@ -90,9 +90,8 @@ fn left_out(runs: &[&TrainHistory], heads: &[String], plot: &SettingsPlot) -> Op
 fn coverages(run: &TrainHistory, variant: &str) -> Vec<f64> {
     let Ok(run) = Run::open(&run.about.folder) else { return Vec::new() };
     let Ok(Some(metrics)) = run_metrics::read(&run) else { return Vec::new() };
-    let best = ProbeCheckpoint::Best.name();
-    let own = metrics.probes.iter().filter(|probe| probe.head == variant && probe.which == best);
-    let own = own.filter(|probe| !probe.is_stale(&run));
+    let is_best = |probe: &&ProbeMetrics| probe.head == variant && probe.which == ProbeCheckpoint::Best;
+    let own = metrics.probes.iter().filter(is_best).filter(|probe| !probe.is_stale(&run));
     let mean = |probe: &ProbeMetrics| {
         probe.metrics.diagnostics.iter().find(|found| found.name == "rank_coverage").map(|found| found.mean)
     };

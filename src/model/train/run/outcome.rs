@@ -125,7 +125,7 @@ fn rounded(epoch: &Epoch) -> Epoch {
 
 listed! {
     /// Which of a head's two probes.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     pub enum ProbeCheckpoint {
         /// After the best epoch on the selection split.
         Best: "best";

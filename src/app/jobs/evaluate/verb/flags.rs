@@ -183,7 +183,7 @@ impl EvalFlags {
         let mut stored = stored.unwrap_or_default();
         stored.drop_stale(run); // of probes that were trained again, nothing is kept
         let which = if self.last { ProbeCheckpoint::Last } else { ProbeCheckpoint::Best };
-        stored.probes.retain(|probe| probe.which == which.name() && probe.metrics.has_requested());
+        stored.probes.retain(|probe| probe.which == which && probe.metrics.has_requested());
         Ok(stored.probes)
     }
 

@@ -46,7 +46,7 @@ impl<'a> RunResults<'a> {
     pub fn add(&mut self, answer: &EvaluatedProbe, draws: u64) -> Result<(), RunError> {
         let EvaluatedProbe { file, sha256, metrics } = answer;
         let Some((head, seed, which)) = file.of.clone() else { return Ok(()) };
-        let (which, metrics) = (which.name().to_owned(), metrics.clone());
+        let metrics = metrics.clone();
         let (file, image_files) = (Some(sha256.clone()), self.image_files.clone());
         let probe = ProbeMetrics { head, seed, which, file, image_files, draws: Some(draws), metrics };
         self.unstored.probes.push(probe);
