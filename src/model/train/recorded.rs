@@ -244,21 +244,9 @@ fn assign(assignments: &mut Sequence<Assignment>, loss: &[u32], rates: &[u32]) {
 #[cfg(test)]
 mod gpu_tests {
     use super::*;
-    use crate::model::train::gpus_alone::{DIMS, gpus_alone, trainer};
+    use crate::model::train::gpus_alone::{batch, gpus_alone, trainer};
     use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
     use crate::model::train::step_all;
-
-    /// The batch of a step, of this many images.
-    fn batch(step: u64, images: usize, device: &Device) -> (Batch, Labels) {
-        let value = |at: usize| ((at * 37 + 11 * step as usize) % 101) as f32 / 50.0 - 1.0;
-        let patches = TensorData::new((0..images * 48).map(value).collect(), [images, 6, 8]);
-        let cls = TensorData::new((0..images * 8).map(value).collect(), [images, 8]);
-        let image_seeds = (0..images as u64).map(|image| 10 * step + image).collect();
-        let (patches, cls) = (Tensor::<3>::from_data(patches, device), Tensor::<2>::from_data(cls, device));
-        let batch = Batch { patches, cls: Some(cls), grid: DIMS.grid, image_seeds, training: false };
-        let classes: Vec<usize> = (0..images).map(|image| (image + step as usize) % 4).collect();
-        (batch.tracked(), Labels::new(&classes, device))
-    }
 
     #[test]
     fn a_step_that_breaks_is_not_recorded_and_another_one_is() {

@@ -62,33 +62,22 @@ impl HeadTrainer {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Tensor, TensorData};
-
     use super::*;
-    use crate::model::grid::Grid;
-    use crate::model::probe::head::{Batch, Config, Dims, find};
-    use crate::model::train::batches::Labels;
-    use crate::model::train::classifier::Model;
+    use crate::model::train::gpus_alone::{batch, trainer};
     use crate::model::train::protocol::Protocol;
     use crate::model::train::step::step_all;
 
     /// For SGD no other array distinguishes a lost velocity from a state before the first step.
     #[test]
     fn a_state_after_a_step_without_that_of_the_optimiser_is_refused() {
-        let (device, dims) = (Device::flex(), Dims { grid: Grid::new(2, 2), width: 3, classes: 2 });
-        let values: Vec<f32> = (0..2 * 4 * 3).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
-        let patches = Tensor::<3>::from_data(TensorData::new(values, [2, 4, 3]), &device).autodiff();
-        let batch = Batch { patches, cls: None, grid: dims.grid, image_seeds: vec![0, 1], training: true };
+        let device = Device::flex();
+        let (batch, labels) = batch(0, 2, &device);
         for protocol in [Protocol::Paper, Protocol::Dinov2Linear, Protocol::MaeLinprobe] {
-            let fresh = || {
-                let model = Model::start(find("gap").expect("a head"), &Config::default(), dims, 0, &device);
-                let paper = HeadTrainer::new("gap", model.expect("a head's start"));
-                HeadTrainer { optimizer: protocol.optimizer(), ..paper }
-            };
+            let fresh = || HeadTrainer { optimizer: protocol.optimizer(), ..trainer("gap", &device) };
             let fits = |saved: Saved| fresh().restore(saved, &device).is_some();
             let mut trainers = [fresh()];
             assert!(fits(trainers[0].save()));
-            step_all(&mut trainers, &batch, &Labels::new(&[0, 1], &device), |_| 1e-3);
+            step_all(&mut trainers, &batch, &labels, |_| 1e-3);
             let saved = trainers[0].save();
             assert!(fits(saved.clone()));
             assert!(!fits(Saved { optimizer: Arrays::default(), ..saved }));

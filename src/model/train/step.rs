@@ -282,25 +282,16 @@ mod gpu_tests {
 
     use super::*;
     use crate::close::assert_close;
-    use crate::model::train::gpus_alone::{DIMS, gpus_alone, trainer};
+    use crate::model::train::gpus_alone::{batch, gpus_alone, trainer};
     use crate::model::train::optim::Optimizer;
     use crate::model::train::solo_steps::{SOLO_STEPS, SoloSteps};
-
-    /// A batch of 4 images, and its labels.
-    fn images(device: &Device) -> (Batch, Labels) {
-        let values: Vec<f32> = (0..4 * 6 * 8).map(|at| ((at * 37) % 101) as f32 / 50.0 - 1.0).collect();
-        let patches = Tensor::<3>::from_data(TensorData::new(values, [4, 6, 8]), device).autodiff();
-        let image_seeds = (0..4).collect();
-        let batch = Batch { patches, cls: None, grid: DIMS.grid, image_seeds, training: true };
-        (batch, Labels::new(&[0, 1, 2, 3], device))
-    }
 
     #[test]
     fn a_loss_that_breaks_takes_back_the_step_that_led_to_it_and_its_own() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
             // In solo steps, and in joint ones.
             for steps in [0, SOLO_STEPS] {
-                let (batch, labels) = images(&device);
+                let (batch, labels) = batch(0, 4, &device);
                 let mut trainers = [1e38, 1e-3]
                     .map(|rate| HeadTrainer { rate: Some(rate), ..trainer("attention", &device) });
                 let solo = SoloSteps { images: labels.count, seconds: vec![1.0; steps] };
@@ -323,7 +314,7 @@ mod gpu_tests {
     #[test]
     fn what_there_is_to_do_meanwhile_is_done_before_a_loss_is_waited_for() {
         for (name, device) in gpus_alone().chain([("cpu".to_owned(), Device::flex())]) {
-            let (batch, labels) = images(&device);
+            let (batch, labels) = batch(0, 4, &device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, &device));
             let mut done = vec![];
             for step in 0..=SOLO_STEPS {
@@ -337,7 +328,7 @@ mod gpu_tests {
     #[test]
     fn what_steps_take_together_is_shared_out_by_what_they_took_alone() {
         for (name, device) in gpus_alone() {
-            let (batch, labels) = images(&device);
+            let (batch, labels) = batch(0, 4, &device);
             let mut trainers = ["gap", "attention"].map(|id| trainer(id, &device));
             for _ in 0..SOLO_STEPS {
                 step_all(&mut trainers, &batch, &labels, |_| 1e-3);
