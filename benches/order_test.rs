@@ -71,17 +71,7 @@ fn edits(c: &mut Criterion) {
     group.sample_size(20);
     for (name, sharing) in [("shared", Sharing::Shared), ("channel", Sharing::Channel)] {
         let probe = probe("raster", sharing);
-        let (image, title, tokens_changed) = ("image".into(), "probe".into(), Vec::new());
-        let question = Question {
-            image,
-            probe: title,
-            class: Some(1),
-            rho: None,
-            image_seed: 0,
-            nulls: Some(&nulls),
-            tokens_changed,
-            top: 24,
-        };
+        let question = Question { class: Some(1), nulls: Some(&nulls), ..Question::default() };
         let change = Intervention::Order(raster.clone());
         let read = explain(&probe, change, &tokens, Picture::default(), question).expect("a trace");
         let (trace, reading) = (read.0, read.1.expect("a kernel by position"));

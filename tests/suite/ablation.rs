@@ -67,17 +67,7 @@ fn with_constant_logits(mut probe: Probe, logits: [f32; CLASSES]) -> Probe {
 /// The trace of one image with the predictions of all classes.
 fn trace(probe: &Probe, change: Intervention, tokens: &Tokens) -> Result<Trace, ExplainError> {
     let seen = Picture { width: 4, height: 3, rgb: vec![0; 36] };
-    let (image, name) = (String::new(), String::new());
-    let question = explain::Question {
-        image,
-        probe: name,
-        class: None,
-        rho: None,
-        image_seed: IMAGE,
-        nulls: None,
-        tokens_changed: Vec::new(),
-        top: CLASSES,
-    };
+    let question = explain::Question { image_seed: IMAGE, ..Default::default() };
     explain::explain(probe, change, tokens, seen, question).map(|(trace, _)| trace)
 }
 

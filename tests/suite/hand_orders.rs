@@ -48,9 +48,7 @@ fn image(seed: u64) -> Tokens {
 }
 
 fn question(class: Option<usize>, nulls: &NullBands) -> Question<'_> {
-    let (image, probe) = ("image".into(), "probe".into());
-    let tokens_changed = Vec::new();
-    Question { image, probe, class, rho: None, image_seed: 0, nulls: Some(nulls), tokens_changed, top: 3 }
+    Question { class, nulls: Some(nulls), ..Question::default() }
 }
 
 fn raster() -> HandOrder {

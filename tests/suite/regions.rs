@@ -95,16 +95,7 @@ fn a_trace_says_of_regions_what_the_reading_says() {
             |from: usize, to: usize| (0..n).map(|i| f64::from(u8::from((from..to).contains(&i)))).collect();
         let known = regions(vec![("one".into(), cover(0, 2)), ("other".into(), cover(1, n - 1))]);
         let read = ImageReading::new(probe, Intervention::None, tokens, 0).expect("tokens that fit");
-        let question = Question {
-            image: "a.png".into(),
-            probe: "p".into(),
-            class: Some(1 % probe.classes()),
-            rho: None,
-            image_seed: 0,
-            nulls: None,
-            tokens_changed: Vec::new(),
-            top: 1,
-        };
+        let question = Question { class: Some(1 % probe.classes()), ..Question::default() };
         let explained = explain(probe, Intervention::None, tokens, Picture::default(), question);
         let (mut trace, _) = explained.expect("explained");
         trace.regions = Some(known.clone());

@@ -23,8 +23,6 @@ use crate::model::probe::{Probe, ProbeError};
 use crate::model::trace::{Attribution, AttributionSet, Regions, Trace};
 
 const BATCH: usize = 16;
-/// Most predictions of a trace.
-pub const TOP: usize = 24;
 
 /// Images to explain through probes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -277,7 +275,6 @@ fn explain(
         image_seed: item.image_seed,
         nulls: Some(nulls),
         tokens_changed,
-        top: TOP,
     };
     let (change, tokens) = (&item.change, &known.tokens);
     let (mut trace, by_hand) =

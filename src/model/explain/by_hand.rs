@@ -116,11 +116,10 @@ impl HandOrderReader {
             return None;
         }
         let logits = self.logits(order);
-        let mut top = predictions(&logits, &self.classes);
+        let top = predictions(&logits, &self.classes);
         if self.logit.descriptive && top[0].index != trace.evidence.class {
             return None;
         }
-        top.truncate(trace.top.len());
         let pairs = || order.tokens().iter().enumerate().map(|(k, &i)| (i as usize, k));
         let by_token = |of: &dyn Fn(usize, usize) -> f64| {
             let mut values = vec![0.0; n];

@@ -39,7 +39,11 @@ use crate::model::probe::head_output::{HeadOutput, Plan};
 /// Fewest entries of a plan that a thread converts.
 const MIN_SHARES_PER_THREAD: usize = 1 << 16;
 
+/// Most predictions of a trace.
+const TOP: usize = 24;
+
 /// What to explain of one image and one probe.
+#[derive(Default)]
 pub struct Question<'a> {
     /// Image file name, for the trace.
     pub image: String,
@@ -55,8 +59,6 @@ pub struct Question<'a> {
     pub nulls: Option<&'a NullBands>,
     /// How the tokens differ from those the probe was trained on, in words.
     pub tokens_changed: Vec<String>,
-    /// Number of predictions to keep, the most probable first.
-    pub top: usize,
 }
 
 /// Error of an explanation.
@@ -137,7 +139,7 @@ pub fn explain(
         radius: directions.first().and_then(|direction| direction.radius).map(|radius| radius as f32),
         token_weight: token_weight(&read.output).as_deref().map(narrow),
         logits: narrow(&logits),
-        top: predictions.into_iter().take(question.top).collect(),
+        top: predictions,
         evidence: evidence(&read, class, question.rho),
         routing: match probe.head().is_recurrent() {
             true => bidirectional(&read.change, read.image_seed, n),
@@ -172,7 +174,7 @@ fn class_name(classes: &[String], class: usize) -> String {
     classes.get(class).cloned().unwrap_or_else(|| class.to_string())
 }
 
-/// Every class, the most probable first; ties to the lower index.
+/// The [`TOP`] most probable classes, best first; ties to the lower index.
 fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
     let mut all: Vec<Prediction> = logits
         .iter()
@@ -186,6 +188,7 @@ fn predictions(logits: &[f64], classes: &[String]) -> Vec<Prediction> {
         })
         .collect();
     all.sort_by(|a, b| logits[b.index].total_cmp(&logits[a.index]));
+    all.truncate(TOP);
     all
 }
 

@@ -79,16 +79,7 @@ fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> 
         probes.iter().for_each(|probe| prepare_nulls(probe, Intervention::None, tokens, nulls));
     }
     let traces = probes.par_iter().map(|probe| {
-        let question = Question {
-            image: String::new(),
-            probe: String::new(),
-            class: None,
-            rho: None,
-            image_seed: 0,
-            nulls,
-            tokens_changed: Vec::new(),
-            top: 5,
-        };
+        let question = Question { nulls, ..Question::default() };
         Ok(explain(probe, Intervention::None, tokens, seen.clone(), question)?.0)
     });
     traces.collect()

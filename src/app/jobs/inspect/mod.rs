@@ -26,7 +26,6 @@ pub use self::flags::{InspectFlags, Modes, modes};
 use self::read::{Item, Pass, Read};
 pub use self::summary::Summary;
 use super::engine::Engine;
-use super::explain::TOP;
 use super::result_file::ResultFile;
 use super::stability::left_out;
 use super::tokens::{TokenReader, prepare_ahead, preprocessor, token_warning};
@@ -321,7 +320,6 @@ impl Explainer<'_> {
             image_seed: index as u64,
             nulls: Some(&self.nulls),
             tokens_changed: self.tokens_changed[at].clone(),
-            top: TOP,
         };
         let mut trace = match explain(&loaded.probe, loaded.change.clone(), tokens, seen.clone(), question) {
             Ok((trace, _)) => trace,
