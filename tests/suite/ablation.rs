@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use ssmprobe::model::data::token_cache::{Precision, TokenCache, TokenKey, Writer};
 use ssmprobe::model::explain::ablation::{Ablation, logits};
 use ssmprobe::model::explain::diagnostics::MEASURES;
-use ssmprobe::model::explain::evaluation::evaluator::{AskError, Evaluator};
+use ssmprobe::model::explain::evaluation::evaluator::{EvalError, Evaluator};
 use ssmprobe::model::explain::evaluation::metrics::{Metrics, MetricsSpec};
 use ssmprobe::model::explain::evaluation::vectors::{SHUFFLED, VectorKind};
 use ssmprobe::model::explain::evaluation::{EvalSet, Evaluation, OTHER};
@@ -525,7 +525,7 @@ fn a_probe_of_other_tokens_is_refused_before_any_are_read() {
     wide.meta.backbone.hidden_size += 1;
     let (nulls, asked) = (NullBands::new(2, 0), eval_set(&[0], &[0]));
     let evaluator = Evaluator::new(&wide, Intervention::None, &cache, asked, (&[0], &[0]), &nulls);
-    assert!(matches!(evaluator.err(), Some(AskError::Probe(ProbeError::Width { .. }))));
+    assert!(matches!(evaluator.err(), Some(EvalError::Probe(ProbeError::Width { .. }))));
 }
 
 #[test]

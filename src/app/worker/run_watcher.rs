@@ -209,7 +209,7 @@ mod tests {
             let Ok(Event::RunRead { snapshot: Ok(snapshot), .. }) = events.try_recv() else { return None };
             snapshot.trained
         };
-        let lock = RunLock::claim(folder.path()).unwrap();
+        let lock = RunLock::take(folder.path()).unwrap();
         assert_eq!([told(), told()], [Some(true), None]);
         drop(lock);
         assert_eq!([told(), told()], [Some(false), None]);
