@@ -773,7 +773,7 @@ fn every_overview_says_what_to_do_is_busy_ready_or_failed() {
         let fault = UserError::new("The disk is full").remedy("Free some");
         window.deliver([Event::Failed(job, fault)]);
         assert!(window.has("The disk is full") && window.has("Free some"), "{id}");
-        window.harness.state_mut().dispatch(Command::Evaluate { all: false });
+        window.click_first("Evaluate again");
         evaluated(&mut window, &part);
         let title = plot_of(*overview, &part).caption().title;
         assert!(window.has(&title) && !window.has("The disk is full"), "{id} is not there");

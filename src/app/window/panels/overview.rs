@@ -222,7 +222,11 @@ pub fn evaluation(ui: &mut Ui, cx: &mut PanelContext<'_>) -> Option<(DatasetId, 
         return None;
     }
     match state.evaluation_error(cx.focus) {
-        Some(error) => cx.failed(ui, error),
+        Some(error) => {
+            if placeholder::failed(ui, cx, error, Some("Evaluate again")) {
+                cx.choose(Action::EvaluateShown);
+            }
+        }
         None if state.columns.is_empty() => cx.hint(ui),
         None => {
             let hint = format!(
