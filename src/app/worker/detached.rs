@@ -320,7 +320,7 @@ mod tests {
         make_folder(&out.join(LOGS[0])).unwrap();
         let ask = |words: Vec<String>| {
             let request = TrainCommand { words, out: out.to_owned(), again: true };
-            start(out, &request, take(out).unwrap())
+            start(out, &request, take_lock(out).unwrap())
         };
         assert!(ask(known.words.clone()).unwrap().is_none());
         let error = ask(vec!["--epochs=2".to_owned()]).map(drop).unwrap_err().to_string();
