@@ -603,16 +603,22 @@ fn an_evaluation_sums_up_its_images() {
     assert_eq!((found.images, found.masks, found.ablations.len()), (4, 3, 4));
     let mut right = 0_u32;
     let mut change = 0.0;
+    let mut scrambled = String::new();
     for (&image, &class) in images.images.iter().zip(&images.classes) {
         let tokens = cache.tokens(image);
         let read = ImageReading::new(&probe, Intervention::None, &tokens, image as u64).unwrap();
         let ablated = logits(&read, SEED).unwrap();
-        let best = (0..CLASSES).max_by(|&a, &b| ablated[0].1[a].total_cmp(&ablated[0].1[b])).unwrap();
+        let [best, best_scrambled] = [0, 1].map(|way| {
+            let logits = &ablated[way].1;
+            (0..CLASSES).max_by(|&a, &b| logits[a].total_cmp(&logits[b])).unwrap()
+        });
         right += u32::from(best == class);
+        scrambled.push(if best_scrambled == class { '1' } else { '0' });
         change += ablated[1].1[class] - ablated[0].1[class];
     }
     assert_close("accuracy", found.accuracy, 25.0 * f64::from(right), 1e-9);
     assert_close("change", found.ablations[1].logit_change, change / 4.0, 1e-9);
+    assert_eq!(found.ablations[1].right, scrambled);
     let found_object = found.localization.unwrap();
     assert_close("share", found_object.object_share.unwrap(), 1.0 / 12.0, 1e-12);
     // Of a mask of one token, the share of the others whose weight is smaller.

@@ -492,7 +492,12 @@ fn intervals_of_the_table_of_removal_are_those_of_scipy() {
 }
 
 fn evaluate(run: &Run) {
-    let outcome = |ablation, accuracy, logit_change| metrics::Outcome { ablation, accuracy, logit_change };
+    let outcome = |ablation, accuracy, logit_change| metrics::Outcome {
+        ablation,
+        accuracy,
+        logit_change,
+        right: String::new(),
+    };
     let probe = |head: &str, seed: u64, ablations: Vec<metrics::Outcome>, auc: Option<f64>| ProbeMetrics {
         head: head.to_owned(),
         seed,
@@ -628,6 +633,32 @@ fn the_tables_of_one_run() {
     insta::assert_snapshot!("report-main-csv", render("csv", &build("main", &sources)));
     for id in ["fine-grained", "grid", "state-size", "sweep"] {
         assert!(build(id, &sources).is_empty(), "{id} of a run that holds none");
+    }
+}
+
+/// The intervals were computed with SciPy from the mean squares of section 13: of two trainings as the integral over a Cauchy
+/// variable (Student's t of one degree of freedom) plus a normal one, of one training as Student's t with 19.
+#[test]
+fn a_change_by_a_disturbed_order_has_an_interval_over_seeds_and_images() {
+    let of_two =
+        [["11111111111111111000", "11111111100000000010"], ["11111111111111110100", "11111111010000000000"]];
+    let of_one = [["11111111110000000000", "11111110000000000001"]];
+    let intervals = [[-72.737_924, -2.262_076], [-30.930_241, 10.930_241]];
+    for (right, expected) in [&of_two[..], &of_one].into_iter().zip(intervals) {
+        let (_folder, [mut source]) = main_source();
+        let probes = &mut source.evaluations.as_mut().unwrap().probes;
+        probes.retain(|probe| probe.head != "sinkhorn" || (probe.seed as usize) < right.len());
+        for probe in probes.iter_mut().filter(|probe| probe.head == "sinkhorn") {
+            let outcomes = probe.metrics.ablations.iter_mut().zip(right[probe.seed as usize]);
+            outcomes.for_each(|(outcome, digits)| outcome.right = digits.to_owned());
+        }
+        let table = build("scramble", &[source]).remove(0);
+        assert_eq!(table.columns[5].name(), "95 % interval of the change high");
+        assert!(table.notes.iter().any(|note| note.starts_with("Interval: ")));
+        let ends = |row: &Row| [4, 5].map(|column| number(&row.cells[column]));
+        let [low, high] = ends(&table.rows[1]).map(Option::unwrap);
+        assert_close("interval", [low, high], expected, 1e-2);
+        assert_eq!([ends(&table.rows[0]), ends(&table.rows[2])], [[None; 2]; 2], "nothing to compare");
     }
 }
 

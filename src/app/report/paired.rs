@@ -67,14 +67,15 @@ fn table(source: &Source) -> Result<Table, Option<String>> {
         all.resize(count, 1.0);
         [raw, holm(&all)]
     };
-    let mut p_values = vec![test(&Comparison::p), test(&|compared| compared.permutation)];
+    let mut p_values =
+        vec![test(&|compared| compared.difference.p()), test(&|compared| compared.permutation)];
     p_values.extend(margin.map(|_| test(&|compared| compared.equivalence)));
     let row = |(at, (variant, compared)): (usize, &(&Variant, Comparison))| {
-        let (low, high) = compared.interval();
+        let (low, high) = compared.difference.interval();
         let mut cells = vec![
             Cell::text(title(variant)),
             Cell::number(compared.mcnemar.len() as f64, 0),
-            Cell::signed(compared.difference.mean, 2),
+            Cell::signed(compared.difference.mean.mean, 2),
             Cell::signed(low, 2),
             Cell::signed(high, 2),
         ];
@@ -162,33 +163,53 @@ fn right(source: &Source, outcome: &Outcome) -> Option<Vec<bool>> {
     (right.len() == images && images > 0).then_some(right)
 }
 
+/// A difference in accuracy between two ways of reading the same images, in points.
+pub(super) struct Difference {
+    mean: CrossedMean,
+    /// Number of images on which the two differ in any seed.
+    differing: usize,
+}
+
+impl Difference {
+    /// Of `rows[seed][image]`: 100 where the first alone is right, -100 where the second alone is, else 0.
+    pub(super) fn new(rows: &[Vec<f64>]) -> Self {
+        let images = rows.first().map_or(0, Vec::len);
+        let differs = |image: &usize| rows.iter().any(|training| training[*image] != 0.0);
+        Self {
+            mean: CrossedMean::new(rows, least_error(images)),
+            differing: (0..images).filter(differs).count(),
+        }
+    }
+
+    /// p of the difference; at least the smallest p that an exact test of the images on which the two differ can have, as all of
+    /// these may favour one by chance.
+    fn p(&self) -> f64 {
+        let least = 0.5_f64.powi(self.differing as i32 - 1).min(1.0);
+        self.mean.p().max(least)
+    }
+
+    /// The 95 % interval of the difference, which includes 0 where p is not below 0.05.
+    pub(super) fn interval(&self) -> (f64, f64) {
+        let (low, high) = self.mean.interval_within(-100.0..=100.0);
+        if self.p() < 0.05 { (low, high) } else { (low.min(0.0), high.max(0.0)) }
+    }
+}
+
+/// The smallest standard error of a difference: that of two more images, on one of which the heads differ.
+fn least_error(images: usize) -> f64 {
+    100.0 / (images + 2) as f64
+}
+
 /// The comparison of a head with the reference.
 struct Comparison {
-    /// Difference in accuracy, head minus reference, in points.
-    difference: CrossedMean,
-    /// Number of images on which they differ in any seed.
-    differing: usize,
+    /// Head minus reference.
+    difference: Difference,
     /// p of the equivalence test; 1 without a margin.
     equivalence: f64,
     /// p of the permutation test.
     permutation: f64,
     /// p of the exact McNemar test, one per seed.
     mcnemar: Vec<f64>,
-}
-
-impl Comparison {
-    /// p of the difference; at least the smallest p that an exact test of the images on which the heads differ can have, as all of
-    /// them may favour one head by chance.
-    fn p(&self) -> f64 {
-        let least = 0.5_f64.powi(self.differing as i32 - 1).min(1.0);
-        self.difference.p().max(least)
-    }
-
-    /// The 95 % interval of the difference, which includes 0 where p is not below 0.05.
-    fn interval(&self) -> (f64, f64) {
-        let (low, high) = self.difference.interval_within(-100.0..=100.0);
-        if self.p() < 0.05 { (low, high) } else { (low.min(0.0), high.max(0.0)) }
-    }
 }
 
 fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Comparison> {
@@ -207,17 +228,13 @@ fn compare(source: &Source, variant: &Variant, reference: &Variant) -> Option<Co
     }
     let subtract = |(own, other): (&Vec<f64>, &Vec<f64>)| own.iter().zip(other).map(|(a, b)| a - b).collect();
     let differences: Vec<Vec<f64>> = own.iter().zip(&other).map(subtract).collect();
-    // The smallest standard error: that of two more images, on one of which the heads differ.
-    let least = 100.0 / (images + 2) as f64;
     // Heads that are the margin apart differ on that share of the images at least, and vary as such a share does.
     let equivalence = |margin: f64| {
-        let least = least.max((margin * (100.0 - margin).max(0.0) / images as f64).sqrt());
+        let least = least_error(images).max((margin * (100.0 - margin).max(0.0) / images as f64).sqrt());
         CrossedMean::new(&differences, least).equivalence(margin)
     };
-    let differs = |image: &usize| differences.iter().any(|training| training[*image] != 0.0);
     (!tests.is_empty()).then(|| Comparison {
-        difference: CrossedMean::new(&differences, least),
-        differing: (0..images).filter(differs).count(),
+        difference: Difference::new(&differences),
         equivalence: source.equivalence.map_or(1.0, equivalence),
         permutation: permutation(&own, &other, DRAWS, 0),
         mcnemar: tests,

@@ -100,6 +100,9 @@ pub struct Outcome {
     pub accuracy: f64,
     /// Mean change of the logit of the image's own class against the undisturbed reading.
     pub logit_change: f64,
+    /// One digit per image: 1 if the prediction is right, else 0. Empty in files of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub right: String,
 }
 
 /// Result of reading only the last tokens of every image.
@@ -160,7 +163,8 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     };
     let outcome = |(at, &(ablation, ..)): (usize, &(Ablation, bool, f64))| {
         let (accuracy, logit_change) = means(&|image| (image.ways[at].1, image.ways[at].2));
-        Outcome { ablation, accuracy, logit_change }
+        let right = images.iter().map(|image| if image.ways[at].1 { '1' } else { '0' }).collect();
+        Outcome { ablation, accuracy, logit_change, right }
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
     let last = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| {
