@@ -8,24 +8,23 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{Builder, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 
 use super::event_sender::JobEvents;
-use super::growing_log::{GrowingLog, MAX_READ};
+use super::follower::{Follower, is_running};
+use super::growing_log::MAX_READ;
 use super::tasks::{absolute, refusal};
 use crate::app::child_process::{ask_to_stop, own_session};
 use crate::app::format::watching;
-use crate::app::jobs::detached::{EPOCHS, LAST_OUTPUT, LOGS, OWNER_FILE, PrintedLine, SWEEP, Started, lock};
+use crate::app::jobs::detached::{LAST_OUTPUT, LOGS, OWNER_FILE, SWEEP, Started, lock};
 use crate::app::jobs::history::TrainHistory;
-use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::user_error::{Usage, refuse};
-use crate::app::jobs::{Cancel, Reporter, TrainCommand, Unit};
+use crate::app::jobs::{Cancel, Reporter, TrainCommand};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
 use crate::model::io::atomic_file;
@@ -36,8 +35,6 @@ use crate::model::train::run::RunLock;
 
 /// Time between two looks at its files: each locks one and opens two, perhaps on a network file system.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Looks that must fail in a row before following ends with their error: a network file system may fail for a moment.
-const ATTEMPTS: usize = 30;
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 /// How long the status of a process that has given its lock back is waited for: on a busy machine it takes a while to end.
@@ -102,60 +99,6 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
     Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(EXIT_PATIENCE).ok()?.ok())))
 }
 
-/// Follows a training through its files: what was told of them so far.
-struct Follower<'a> {
-    out: &'a Path,
-    logs: [GrowingLog; 2],
-    /// The last snapshot of its folder, the state of the folder then, and until when it is not read again.
-    last: Option<Arc<RunSnapshot>>,
-    known: Option<Stamp>,
-    due: Option<Instant>,
-    /// How often in a row it could not be found out whether it has ended.
-    failures: usize,
-    /// How often its folder could not be read since it has ended.
-    unread: usize,
-}
-
-impl<'a> Follower<'a> {
-    fn new(out: &'a Path) -> Self {
-        let logs = LOGS.map(|name| GrowingLog { path: out.join(name), read: 0 });
-        Self { out, logs, last: None, known: None, due: None, failures: 0, unread: 0 }
-    }
-
-    /// Tells what is new in its logs and its folder; whether it has ended and what it left is read, or cannot be.
-    fn look(&mut self, events: &mut JobEvents) -> anyhow::Result<bool> {
-        let ended = has_ended(self.out, &mut self.failures)?;
-        for (log, file) in self.logs.iter_mut().enumerate() {
-            file.lines(ended, |line, at| {
-                if self.last.is_none() && log == 0 {
-                    events.progress(&line, 0, None, Unit::Items);
-                }
-                events.training(TrainEvent::Printed(PrintedLine { line, log, at }));
-            });
-        }
-        let stamp = Stamp::read(self.out);
-        let rests = !ended && self.due.is_some_and(|due| Instant::now() < due);
-        if rests || self.known.as_ref() == Some(&stamp) || !self.out.join("run.json").exists() {
-            return Ok(ended);
-        }
-        // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
-        let Ok(snapshot) = read(self.out).map(Arc::new) else {
-            self.unread += usize::from(ended);
-            return Ok(self.unread > ATTEMPTS);
-        };
-        (self.known, self.due) = (Some(stamp), Some(Instant::now() + events.sender.reread_delay(&snapshot)));
-        let (done, total) = TrainHistory::of_snapshot(&snapshot).done();
-        if self.last.is_none() {
-            events.begin(done as u64); // they took none of the time since this began to follow
-        }
-        events.progress(EPOCHS, done as u64, Some(total as u64), Unit::Items);
-        events.training(TrainEvent::Begun(snapshot.clone()));
-        events.training(TrainEvent::Probes(snapshot.probes.clone()));
-        self.last = Some(snapshot);
-        Ok(ended)
-    }
-}
-
 /// Starts the training with the lock `held`, unless it runs or the same request started it before; how it ends is received.
 fn start(out: &Path, request: &TrainCommand, held: Option<ExclusiveLock>) -> anyhow::Result<Option<Exit>> {
     match held {
@@ -209,25 +152,6 @@ fn take_lock(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
         }
         ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))
     })
-}
-
-fn is_running(out: &Path) -> anyhow::Result<bool> {
-    let path = lock(out);
-    ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
-}
-
-/// Whether the training has ended; `false` as well where that cannot be found out, up to [`ATTEMPTS`] times in a row.
-fn has_ended(out: &Path, failures: &mut usize) -> anyhow::Result<bool> {
-    match is_running(out) {
-        Err(_) if *failures < ATTEMPTS => {
-            *failures += 1;
-            Ok(false)
-        }
-        running => {
-            *failures = 0;
-            Ok(!running?)
-        }
-    }
 }
 
 /// The process that runs, or ran, the training there.
@@ -294,21 +218,8 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event_sender::EventSender;
+    use super::super::follower::{ATTEMPTS, has_ended};
     use super::*;
-    use crate::app::jobs::JobId;
-
-    #[test]
-    fn the_time_left_is_that_of_epochs_trained_since_it_is_followed() {
-        let sender = EventSender::new(sync_channel(64).0, Arc::new(|| ()), false);
-        let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
-        // Four of its epochs are done.
-        let out = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
-        assert!(Follower::new(&out).look(&mut events).unwrap());
-        sleep(Duration::from_millis(600)); // before, no speed is estimated
-        let taken = |done: u64| events.clock.progress(EPOCHS, done, None, Unit::Items).elapsed;
-        assert!(taken(5) > taken(8), "a fifth in this time is slower than four more");
-    }
 
     #[test]
     fn what_an_earlier_request_started_is_not_begun_again_and_another_training_is() {
@@ -337,20 +248,6 @@ mod tests {
         assert!(!ends_with_error(""));
         let said = |log: &str| failure(Path::new("run"), log, None).to_string();
         assert!(said(own).ends_with("run ended early") && said("epoch 3 of 9\n").ends_with("resume it"));
-    }
-
-    #[test]
-    fn the_end_of_a_training_is_told_once_its_folder_is_read_or_cannot_be() {
-        use crate::app::jobs::{Event, JobId};
-        use crate::app::worker::event_sender::EventSender;
-        let folder = tempfile::tempdir().unwrap();
-        atomic_file::write(&folder.path().join("run.json"), b"{").unwrap();
-        let (sender, _events) = sync_channel::<Event>(4);
-        let sender = EventSender::new(sender, Arc::new(|| {}), false);
-        let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
-        let mut follower = Follower::new(folder.path());
-        assert!((0..ATTEMPTS).all(|_| !follower.look(&mut events).unwrap()));
-        assert!(follower.look(&mut events).unwrap());
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod detached;
 mod event_sender;
 mod fetch;
 mod files;
+mod follower;
 mod growing_log;
 mod run_watcher;
 pub(in crate::app) mod task_queue;
