@@ -194,6 +194,11 @@ mod tests {
         for precision in [Precision::Float16, Precision::Float32] {
             let root = tempfile::tempdir().unwrap();
             let images = SHARD + 5;
+            // To a part, the shards of others are neither missing nor done.
+            let mut part = Writer::open(root.path(), source(precision), images).unwrap();
+            part.only(1..2);
+            assert_eq!((part.missing().len(), part.done()), (5, 0));
+            drop(part);
             let mut writer = Writer::open(root.path(), source(precision), images).unwrap();
             for image in 0..SHARD + 2 {
                 writer.push((image != 1).then(|| tokens(image)), None).unwrap();
