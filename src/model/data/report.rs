@@ -178,3 +178,16 @@ pub(super) fn first_names(names: &[String]) -> String {
     let more = if names.len() > MAX_NAMED { ", ..." } else { "" };
     names[..names.len().min(MAX_NAMED)].join(", ") + more
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_equal_training_images_the_first_is_named() {
+        let sample = |split| Sample { source: std::path::PathBuf::from("a.png").into(), class: 0, split };
+        let samples = [Split::Train, Split::Train, Split::Val].map(sample).into();
+        let dataset = Dataset { samples, ..Dataset::default() };
+        assert_eq!(shared(&dataset, &[Some(1); 3]), [(0, 2)]);
+    }
+}
