@@ -255,6 +255,18 @@ mod tests {
     }
 
     #[test]
+    fn no_more_of_an_archive_is_unpacked_than_a_file_may_have() {
+        use std::io::Write as _;
+        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        let options =
+            zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+        zip.start_file("order.npy", options).unwrap();
+        zip.write_all(&array("<i8", "(8388608,)", &vec![0; MAX_FILE_BYTES as usize])).unwrap();
+        let error = error(&zip.finish().unwrap().into_inner());
+        assert!(error.contains("bytes, expected 8388608 numbers of 8 each"), "{error}");
+    }
+
+    #[test]
     fn what_is_written_is_read_again_and_nothing_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let order = HandOrder::new(vec![3, 1, 0, 2]).unwrap();
