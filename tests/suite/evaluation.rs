@@ -940,17 +940,19 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
     };
     let wrong = GalleryFilter { outcome: Outcome::Wrong, ..GalleryFilter::default() };
     assert_eq!(gallery_images(&mut window, wrong), ["0.png", "4.png", "8.png"]);
+    let right = GalleryFilter { outcome: Outcome::Right, ..GalleryFilter::default() };
+    assert_eq!(gallery_images(&mut window, right), ["1.png", "2.png", "3.png", "5.png", "6.png"]);
     let class =
         GalleryFilter { class: Some(1), sort: Sort::Measure(CONFIDENCE.into()), ..GalleryFilter::default() };
     assert_eq!(gallery_images(&mut window, class), ["5.png", "4.png", "3.png"]);
     let other = window.state().columns.keys().nth(1).copied().unwrap();
     let differ =
         GalleryFilter { class: Some(2), sort: Sort::Disagreement(other), ..GalleryFilter::default() };
-    assert_eq!(
-        gallery_images(&mut window, differ),
-        ["8.png", "6.png", "7.png"],
-        "what has no number comes last"
-    );
+    let rising = GalleryFilter { rising: true, ..differ.clone() };
+    for (filter, first) in [(differ, ["8.png", "6.png"]), (rising, ["6.png", "8.png"])] {
+        let (found, last) = (gallery_images(&mut window, filter), "7.png");
+        assert_eq!(found, [first[0], first[1], last], "what has no number comes last");
+    }
     // The confusion matrix: churches (row 0) taken for churches are images 1 and 2.
     gallery_images(&mut window, GalleryFilter::default());
     window.show("confusion");
