@@ -128,12 +128,12 @@ fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), keys: K
     Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), keys)
 }
 
-/// Draws the legend of the upper panel; returns what is left of `room` below it. Beside others on one scale it leaves room for every
-/// entry and any class, or what has the same value would not be as high in all.
+/// Draws the legend of the upper panel; returns what is left of `room` below it. With limits, which columns share, it leaves room
+/// for every entry, or what has the same value would not be as high in all.
 fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, options: &Options) -> Box2 {
     let keys = options.keys;
-    let is_beside = keys.are_shared() || options.limits.is_some();
-    let name = if is_beside { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
+    let name =
+        if keys.are_shared() { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
     // In a row, its axes tell which columns are differences.
     let name_of = |name: &str| if keys.are_shared() { name.to_owned() } else { label(trace, name) };
     let names = [name.as_str(), "Against"].map(name_of);
@@ -147,8 +147,8 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, option
     let key: Vec<_> = all.into_iter().zip(has).filter_map(|(entry, has)| has.then_some(entry)).collect();
     let height = keys.legend(scene, theme, [room.x, room.y], room.w, &key);
     let mut scratch = Scene::new(room.w, 0.0, "", None);
-    let whole = if is_beside { keys.legend(&mut scratch, theme, [0.0; 2], room.w, &all) } else { height };
-    below(room, whole)
+    let whole = keys.legend(&mut scratch, theme, [0.0; 2], room.w, &all);
+    below(room, if options.limits.is_some() { whole } else { height })
 }
 
 /// The strokes of lines as routed and in raster order. The second is only there to compare with: thin, and in no colour of the
