@@ -281,9 +281,9 @@ pub trait Figure: Sync {
 /// Limits that several figures share.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SharedLimits {
-    /// Of [values](Figure::limits).
+    /// The limits of [values](Figure::limits).
     pub values: Option<(f64, f64)>,
-    /// Of the [paper's proxy](Figure::proxy_limits).
+    /// The limits of the [paper's proxy](Figure::proxy_limits).
     pub proxy: Option<(f64, f64)>,
 }
 

@@ -103,7 +103,7 @@ impl HostLock {
         Ok(held)
     }
 
-    /// The machine that holds it, or did until it died, if it is or may be another one: [taking](Self::take) it may last minutes.
+    /// The machine that holds it, or did until it died, if it is or may be another one: [taking](Self::take) it may take minutes.
     pub fn other_machine(path: &Path) -> Option<String> {
         let (_, file) = look(path).ok()??;
         Some(file.map_or_else(|| UNNAMED.into(), |file| file.owner.host)).filter(|host| *host != host_name())

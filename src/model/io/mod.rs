@@ -31,7 +31,7 @@ pub fn if_there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Whether an error is of a file itself, whatever the state of its disk: absent, not for this user, or nothing that can be read.
+/// Whether an error is due to the file itself, not to its disk: it is absent, not for this user, or nothing that can be read.
 pub fn is_of_file(kind: ErrorKind) -> bool {
     use ErrorKind::{FileTooLarge, InvalidFilename, InvalidInput, NotADirectory, NotFound, PermissionDenied};
     matches!(

@@ -56,7 +56,7 @@ pub fn entries(root: &Path) -> Result<Vec<Entry>, CacheError> {
 /// Removes the cache `name` of `root`, and nothing else that may lie in its folder.
 ///
 /// # Errors
-/// It also fails if the cache is being written: hours of extraction would be lost, and it would fail.
+/// It also fails if the cache is being written: that extraction would fail, and hours of it would be lost.
 pub fn remove(root: &Path, name: &str) -> Result<(), CacheError> {
     let folder = root.join(name);
     if is_shared(&folder) {

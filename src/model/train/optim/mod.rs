@@ -312,7 +312,8 @@ mod tests {
         }
     }
 
-    /// A step would read past the end of a moment that is shorter than its parameter, and for a parameter without one be as its first.
+    /// A step would read past the end of a moment that is shorter than its parameter; without moments, a parameter's next step would be
+    /// as its first.
     #[test]
     fn a_state_that_is_not_of_these_parameters_is_refused() {
         let device = Device::flex();
