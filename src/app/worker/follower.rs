@@ -49,9 +49,9 @@ impl<'a> Follower<'a> {
                 events.training(TrainEvent::Printed(PrintedLine { line, log, at }));
             });
         }
-        let stamp = Stamp::read(self.out);
+        let (stamp, begun) = (Stamp::read(self.out), self.out.join("run.json").try_exists());
         let rests = !ended && self.due.is_some_and(|due| Instant::now() < due);
-        if rests || self.known.as_ref() == Some(&stamp) || !self.out.join("run.json").exists() {
+        if rests || self.known.as_ref() == Some(&stamp) || matches!(begun, Ok(false)) {
             return Ok(ended);
         }
         // A write during the read changes the stamp, so that the folder is read again, as it is after a read that failed.
@@ -120,12 +120,17 @@ mod tests {
 
     #[test]
     fn the_end_of_a_training_is_told_once_its_folder_is_read_or_cannot_be() {
-        let folder = tempfile::tempdir().unwrap();
-        atomic_file::write(&folder.path().join("run.json"), b"{").unwrap();
-        let sender = EventSender::new(sync_channel(4).0, Arc::new(|| ()), false);
-        let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
-        let mut follower = Follower::new(folder.path());
-        assert!((0..ATTEMPTS).all(|_| !follower.look(&mut events).unwrap()));
-        assert!(follower.look(&mut events).unwrap());
+        let is_told_last = |spoil: fn(&Path)| {
+            let folder = tempfile::tempdir().unwrap();
+            spoil(&folder.path().join("run.json"));
+            let sender = EventSender::new(sync_channel(4).0, Arc::new(|| ()), false);
+            let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
+            let mut follower = Follower::new(folder.path());
+            (0..ATTEMPTS).all(|_| !follower.look(&mut events).unwrap()) && follower.look(&mut events).unwrap()
+        };
+        assert!(is_told_last(|run| atomic_file::write(run, b"{").unwrap()));
+        // A link to itself cannot be followed, as what lies on a disk that does not answer.
+        #[cfg(unix)]
+        assert!(is_told_last(|run| std::os::unix::fs::symlink(run, run).unwrap()));
     }
 }
