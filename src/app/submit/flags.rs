@@ -55,7 +55,7 @@ impl SubmitFlags {
         let clusters = |option: &String| option.split(['=', ' ']).next() == Some("clusters");
         if self.slurm.others.iter().any(clusters) {
             let why = "tasks on another cluster could be neither shown nor cancelled from here; submit them on that cluster";
-            return Err(Usage(format!("--slurm clusters: {why}")));
+            refuse!("--slurm clusters: {why}");
         }
         Ok(self.submit)
     }
