@@ -539,7 +539,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     break_image(&desk.path("scenes").join(&column(&table.unwrap(), "image")[0]));
     let mut fixed = desk.eval_run();
     let (stdout, stderr) = succeeds(fixed.args(["--stability", "--reading", "no-routing", "--json"]));
-    assert!(stderr.contains("; it lacks stability"), "{stderr}");
+    assert!(stderr.contains("; it lacks a measured stability"), "{stderr}");
     assert!(!stderr.contains("--stability leaves out"), "{stderr}");
     let events_of = lines(&stdout);
     assert_eq!(["probe", "failure"].map(|event| events(&events_of, event).len()), [4, 4], "{stderr}");
