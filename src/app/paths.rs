@@ -85,8 +85,8 @@ pub fn program() -> anyhow::Result<PathBuf> {
     Ok(in_place(std::env::current_exe().context("the path of this program is unknown")?))
 }
 
-/// The program that is now at the path of `program`: Linux marks the path of a file that was removed or replaced, and NFS keeps the file under
-/// another name as long as it is in use.
+/// The program that is now at the path of `program`: Linux marks the path of a file that was removed or replaced, and NFS keeps the
+/// file under another name as long as it is in use.
 fn in_place(program: PathBuf) -> PathBuf {
     let is_kept = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".nfs"));
     let marked = program.to_str().and_then(|path| path.strip_suffix(" (deleted)")).map(PathBuf::from);

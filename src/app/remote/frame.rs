@@ -56,8 +56,8 @@ pub enum FrameError {
 /// Writes a message, compressed if `compress` is set and its first bytes shrink by more than a quarter.
 ///
 /// # Errors
-/// If the pipe fails; or, with nothing written, if the value cannot be serialised, is longer than [`MAX_BODY_BYTES`] or is made of more than
-/// [`MAX_VALUES`].
+/// If the pipe fails; or, with nothing written, if the value cannot be serialised, is longer than [`MAX_BODY_BYTES`] or is made of
+/// more than [`MAX_VALUES`].
 pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Result<(), FrameError> {
     let mut body = Vec::new();
     ciborium::into_writer(value, &mut body).map_err(|error| FrameError::Unwritable {

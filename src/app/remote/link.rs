@@ -42,7 +42,7 @@ pub struct Link {
 enum Phase {
     /// A thread is connecting.
     Starting(Receiver<Result<Remote, RemoteError>>),
-    /// Connected, since then.
+    /// Connected, and since when.
     Up { remote: Box<Remote>, hello: String, since: Instant },
     /// Lost; a thread is finding out why.
     Ending(Receiver<RemoteError>),
