@@ -1,6 +1,6 @@
 //! Evaluations of probes on a dataset, against explanations image by image, and every state of the panes that show them.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::LazyLock;
 
 use indexmap::IndexMap;
@@ -833,6 +833,31 @@ fn retry_evaluates_again_what_failed() {
     state.dispatch(Command::SetDevice("cpu".to_owned()));
     state.dispatch(Command::Retry);
     assert!(state.evaluations.is_deferred());
+}
+
+#[test]
+fn retry_evaluates_the_columns_where_none_was_evaluated_since_the_session_was_restored() {
+    let (before, part) = with_dataset();
+    let mut state = State::new(Settings::default());
+    let mut requests = VecDeque::from(state.restore(before.workspace(Value::Null)));
+    let lookup = loop {
+        let request = requests.pop_front().expect("a lookup");
+        let event = match request {
+            Request::Compute(job, Compute::Evaluate(_)) => break job,
+            Request::Files(job, Files::OpenDataset { entry, .. }) => {
+                Some(Event::DatasetOpened { job, entry, part: part.clone() })
+            }
+            _ => state::opened(&request, |_| state::probe("a", 24)),
+        };
+        if let Some((event, job)) = event.zip(request.job()) {
+            requests.extend([event, Event::Finished(job)].into_iter().flat_map(|event| state.apply(event)));
+        }
+    };
+    assert_eq!(state.evaluations.job(), None, "nothing is computed");
+    state.apply(Event::Failed(lookup, UserError::new("The device was lost")));
+    let (_, again) = evaluation_asked(state.dispatch(Command::Retry)).expect("an evaluation");
+    let probes: HashSet<ProbeId> = state.columns.values().map(|column| column.probe).collect();
+    assert_eq!(again.subjects.iter().map(|subject| subject.probe).collect::<HashSet<_>>(), probes);
 }
 
 #[test]

@@ -30,8 +30,8 @@ pub struct Evaluations {
     running: Option<(JobId, DatasetId, bool)>,
     /// Why the last evaluation failed, and on which dataset.
     error: Option<(DatasetId, UserError)>,
-    /// What the user last had evaluated: all probes or those shown, with removal curves in these modes.
-    asked: Option<(bool, Vec<Mode>)>,
+    /// What the user last had evaluated, at first the shown columns (`false`), or all probes (`true`), with removal curves in these modes.
+    latest: (bool, Vec<Mode>),
     /// How many probes the job under way could not evaluate as trained, and why the first.
     failed: Option<(usize, String)>,
     /// The results; the least recently shown come first.
@@ -209,7 +209,7 @@ impl State {
             return Vec::new();
         }
         self.evaluations.abandoned.clear();
-        self.evaluations.asked = Some((all, removals.clone()));
+        self.evaluations.latest = (all, removals.clone());
         let requests = self.start_evaluation(self.readings(all), removals);
         let asked = self.evaluations.requested.iter().filter(|(_, is_lookup)| !is_lookup);
         let differs = |probe: ProbeId| Some((probe, self.library.token_mismatch(probe)?.0));
@@ -231,11 +231,12 @@ impl State {
         (self.evaluations.dataset == Some(*dataset)).then_some(error)
     }
 
-    /// Evaluates again what the user last had evaluated, if that failed.
+    /// Evaluates again what the user last had evaluated, if the last evaluation failed.
     pub(super) fn evaluate_again(&mut self) -> Vec<Request> {
-        let asked = self.failed_evaluation().and(self.evaluations.asked.clone());
-        self.evaluations.error.take_if(|(of, _)| self.evaluations.dataset == Some(*of));
-        asked.map_or_else(Vec::new, |(all, removals)| self.evaluate_probes(all, removals))
+        let failed = self.failed_evaluation().is_some();
+        self.evaluations.error.take_if(|_| failed);
+        let (all, removals) = self.evaluations.latest.clone();
+        if failed { self.evaluate_probes(all, removals) } else { Vec::new() }
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows

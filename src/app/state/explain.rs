@@ -231,8 +231,8 @@ impl State {
         self.send_instead(older, Request::Compute(job, explain))
     }
 
-    /// Requests again what could not be opened, the failed columns and the failed evaluation, and thumbnails and maps of a contact
-    /// sheet once they are visible.
+    /// Requests again what could not be opened, the failed columns and a failed evaluation, and thumbnails and maps of a contact sheet
+    /// once they are visible.
     pub(super) fn retry(&mut self) -> Vec<Request> {
         self.sheet.forget_failures();
         self.thumbnails.forget_failures();
