@@ -28,7 +28,7 @@ const MAX_LINES: usize = 6;
 /// The toasts on the screen.
 #[derive(Default)]
 pub struct Toasts {
-    /// By toast, since when it is shown without the pointer on any, in egui's time.
+    /// By toast, when it was first drawn or the pointer was last on any of them, in egui's time.
     since: HashMap<u64, f64>,
 }
 
@@ -62,7 +62,7 @@ impl Toasts {
                 note(ui, toast, &theme, actions);
             }
         });
-        // None goes while the pointer is on them: one may be being read or copied, and those above it would move.
+        // All stay while the pointer is on one: that may be read or copied, and would move if one below it went.
         if ui.ctx().rect_contains_pointer(shown.response.layer_id, shown.response.rect) {
             self.since.values_mut().for_each(|since| *since = now);
         }
