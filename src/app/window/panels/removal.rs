@@ -10,7 +10,7 @@ use crate::viz::figures::removal::{INFO, Quantity, RemovalPlot, RemovalView, ran
 
 #[derive(Default)]
 pub struct RemovalPane {
-    /// The chosen removal modes.
+    /// The settings, of which the modes are chosen here; the seed is that of explanations.
     spec: RemovalSpec,
     /// How the curves were last shown.
     view: Option<RemovalView>,
