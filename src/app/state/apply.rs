@@ -180,9 +180,9 @@ impl State {
         dataset.status = Status::Ready(part.clone());
         let show = std::mem::take(&mut dataset.show);
         // The dataset's images may get new ids: the selected ones are found again by their paths.
-        let place = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.source.clone());
-        let selected = place(self.selection.image);
-        let in_columns: Vec<_> = self.columns.values().map(|column| place(column.image)).collect();
+        let source_of = |image: Option<ImageId>| Some(self.library.images.get(&image?)?.source.clone());
+        let selected = source_of(self.selection.image);
+        let in_columns: Vec<_> = self.columns.values().map(|column| source_of(column.image)).collect();
         self.evaluations.dataset.get_or_insert(id);
         self.evaluations.forget(id);
         self.training.form.data = self.training_data(id, None);
@@ -205,13 +205,13 @@ impl State {
         self.library.images.sort(id);
         self.library.datasets[&id].images = images;
         let library = &self.library.images;
-        let find_again = |image: Option<ImageId>, place: Option<ImageSource>| {
-            image.filter(|image| library.contains_key(image)).or_else(|| library.at(&place?))
+        let find_again = |image: Option<ImageId>, source: Option<ImageSource>| {
+            image.filter(|image| library.contains_key(image)).or_else(|| library.at(&source?))
         };
         self.selection.image = find_again(self.selection.image, selected).or(first);
         // Columns whose image was removed show the current one.
-        for (column, place) in self.columns.values_mut().zip(in_columns) {
-            column.image = find_again(column.image, place);
+        for (column, source) in self.columns.values_mut().zip(in_columns) {
+            column.image = find_again(column.image, source);
         }
         if show {
             self.look_at_dataset(id);
@@ -230,22 +230,22 @@ impl State {
     }
 
     /// The id of a dataset's image. An image of the same path that is labelled by another dataset is not reused.
-    fn dataset_image(&mut self, place: ImageSource, dataset: DatasetId) -> ImageId {
-        let known = self.library.images.at(&place).filter(|id| {
+    fn dataset_image(&mut self, source: ImageSource, dataset: DatasetId) -> ImageId {
+        let known = self.library.images.at(&source).filter(|id| {
             let label = self.library.images.get(id).and_then(|image| image.label);
             label.is_none_or(|label| label.dataset == dataset)
         });
-        known.unwrap_or_else(|| self.insert_image(place))
+        known.unwrap_or_else(|| self.insert_image(source))
     }
 
     /// The id of an image, which is added to the library if it is not there.
-    fn add_image(&mut self, place: ImageSource) -> ImageId {
-        self.library.images.at(&place).unwrap_or_else(|| self.insert_image(place))
+    fn add_image(&mut self, source: ImageSource) -> ImageId {
+        self.library.images.at(&source).unwrap_or_else(|| self.insert_image(source))
     }
 
-    fn insert_image(&mut self, place: ImageSource) -> ImageId {
+    fn insert_image(&mut self, source: ImageSource) -> ImageId {
         let id = ImageId(self.fresh());
-        self.library.images.insert(id, Image::new(place));
+        self.library.images.insert(id, Image::new(source));
         id
     }
 }

@@ -180,8 +180,8 @@ impl State {
         }
         let what = if starred { "Star" } else { "Unstar" };
         let entry = starred.then_some((self.findings.stars.len(), ()));
-        let (text, place) = (format!("{what} {}", image.name()), image.source.clone());
-        self.change(text, |parts| _ = parts.stars.insert(place, entry))
+        let (text, source) = (format!("{what} {}", image.name()), image.source.clone());
+        self.change(text, |parts| _ = parts.stars.insert(source, entry))
     }
 
     /// Replaces all findings and stars by those of a workspace.
@@ -191,7 +191,7 @@ impl State {
         stars: impl Iterator<Item = ImageSource>,
     ) {
         let all = findings.into_iter().map(|finding| (FindingId(self.fresh()), finding)).collect();
-        let stars = stars.map(|place| (place, ())).collect();
+        let stars = stars.map(|source| (source, ())).collect();
         self.findings = Findings { all, stars, revision: self.findings.revision + 1 };
     }
 

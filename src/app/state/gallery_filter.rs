@@ -278,8 +278,8 @@ mod tests {
     #[test]
     fn a_column_that_was_removed_filters_nothing() {
         let mut state = State::default();
-        let place = std::path::PathBuf::from("a.png").into();
-        let images = vec![SavedImage { id: ImageId(1), source: place }];
+        let source = std::path::PathBuf::from("a.png").into();
+        let images = vec![SavedImage { id: ImageId(1), source }];
         state.restore(Workspace { images, ..Workspace::default() });
         state.gallery_filter.differs = Some(ColumnId(7));
         state.gallery_filter.sort = Sort::Disagreement(ColumnId(7));

@@ -167,7 +167,7 @@ impl State {
                 Some((Some(Label { dataset, at, .. }), _)) => {
                     datasets.get(&dataset).is_some_and(|dataset| dataset.images.get(at) == Some(id))
                 }
-                Some((None, place)) => images.at(place).is_none_or(|known| known <= *id),
+                Some((None, source)) => images.at(source).is_none_or(|known| known <= *id),
                 None => true,
             }
         });

@@ -43,7 +43,7 @@ impl State {
         let images = self.library.images.iter().filter(is_saved);
         let images = images.map(|(id, image)| SavedImage { id: *id, source: image.source.clone() });
         let star =
-            |place: &ImageSource| SavedNote { source: place.clone(), starred: true, text: String::new() };
+            |source: &ImageSource| SavedNote { source: source.clone(), starred: true, text: String::new() };
         let datasets = self.library.datasets.iter().map(|(id, dataset)| SavedDataset {
             id: *id,
             path: dataset.path.clone(),

@@ -166,10 +166,10 @@ impl State {
 
     /// The request for a map with its inputs; `None` if the column's probe fits no open backbone.
     fn sheet_item(&self, (id, image): MapKey) -> Option<(ExplainItem, (MapKey, Key))> {
-        let (EvalProbe { probe, backbone, change }, place) = self.reading_of(id, image)?;
+        let (EvalProbe { probe, backbone, change }, source) = self.reading_of(id, image)?;
         let (key, image_seed) = (self.sheet_key(id, image)?, self.library.image_seed(image));
         Some((
-            ExplainItem { column: id, image: place, backbone, probe, change, image_seed },
+            ExplainItem { column: id, image: source, backbone, probe, change, image_seed },
             ((id, image), key),
         ))
     }

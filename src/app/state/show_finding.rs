@@ -69,14 +69,14 @@ impl State {
     }
 
     /// The id of an image; `parts` adds it to the library if it is not there.
-    fn image_to_show(&mut self, place: &ImageSource, parts: &mut Parts) -> ImageId {
+    fn image_to_show(&mut self, source: &ImageSource, parts: &mut Parts) -> ImageId {
         let is_added = |(id, entry): (&ImageId, &Option<(usize, Image)>)| {
-            entry.as_ref().is_some_and(|(_, image)| image.source == *place).then_some(*id)
+            entry.as_ref().is_some_and(|(_, image)| image.source == *source).then_some(*id)
         };
-        let known = self.library.images.at(place).or_else(|| parts.images.iter().find_map(is_added));
+        let known = self.library.images.at(source).or_else(|| parts.images.iter().find_map(is_added));
         known.unwrap_or_else(|| {
             let (id, last) = (ImageId(self.fresh()), self.library.images.len() + parts.images.len());
-            parts.images.insert(id, Some((last, Image::new(place.clone()))));
+            parts.images.insert(id, Some((last, Image::new(source.clone()))));
             id
         })
     }

@@ -103,8 +103,8 @@ impl State {
     pub(super) fn show_thumbnails(&mut self, images: &[ImageId]) -> Vec<Request> {
         let (thumbnails, library) = (&mut self.thumbnails, &self.library.images);
         let unknown = |image: &ImageId| {
-            let place = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.source;
-            Some((*image, place.clone()))
+            let source = &library.get(image).filter(|_| !thumbnails.known.contains_key(image))?.source;
+            Some((*image, source.clone()))
         };
         let wanted = first_visible(images).iter().filter_map(unknown).take(MAX_REQUESTED);
         let wanted: Vec<(ImageId, ImageSource)> = wanted.collect();
@@ -118,7 +118,7 @@ impl State {
             return Vec::new();
         }
         thumbnails.requested = wanted.iter().map(|(image, _)| *image).collect();
-        let wanted = wanted.into_iter().map(|(image, place)| (thumbnails.ticket(image), place)).collect();
+        let wanted = wanted.into_iter().map(|(image, source)| (thumbnails.ticket(image), source)).collect();
         vec![Request::Thumbnails { wanted, side: SIDE_PX }]
     }
 }
