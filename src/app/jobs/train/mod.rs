@@ -27,7 +27,7 @@ use self::manifest::{manifest, truth};
 pub use self::plan::TrainPlan;
 pub use self::preflight::{Estimate, Preflight, assumed, preflight, smallest_difference};
 use self::seeds::{Training, fresh};
-pub use self::settings::{BATCHES, COUNTS, MOST_SEEDS, SEEDS, TrainSettings, is_rate, is_share};
+pub use self::settings::{BATCHES, COUNTS, MAX_SEEDS, SEEDS, TrainSettings, is_rate, is_share};
 pub use self::split::{Parts, labelled, readable};
 pub use self::step_timing::{TimeSpec, time};
 use super::extract::{self, ExtractError, Plan};

@@ -19,7 +19,7 @@ pub const COUNTS: RangeInclusive<usize> = 1..=1_000_000;
 /// Images of a step: a GPU has at most 65,535 workgroups along one axis.
 pub const BATCHES: RangeInclusive<usize> = 1..=65_535;
 /// Most seeds of one run in the window: more would take longer than anybody waits.
-pub const MOST_SEEDS: usize = 100;
+pub const MAX_SEEDS: usize = 100;
 
 /// Seeds of trainings: every JSON reader has them to the digit.
 pub const SEEDS: RangeInclusive<u64> = 0..=1 << 40;
@@ -160,7 +160,7 @@ impl TrainSettings {
         for (count, range) in [(&mut self.epochs, COUNTS), (&mut self.batch, BATCHES)] {
             *count = (*count).clamp(*range.start(), *range.end());
         }
-        self.seeds = self.seeds.clamp(1, MOST_SEEDS);
+        self.seeds = self.seeds.clamp(1, MAX_SEEDS);
         self.first_seed = self.first_seed.min(*SEEDS.end());
         self.rate = if is_rate(self.rate) { self.rate } else { usual.rate };
         self.rates.retain(|rate| is_rate(*rate));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{heads, place, send_before_start};
 use crate::app::format::file_name;
 use crate::app::jobs::tasks::TaskForm;
-use crate::app::jobs::train::{BATCHES, COUNTS, MOST_SEEDS, TrainSettings, is_rate};
+use crate::app::jobs::train::{BATCHES, COUNTS, MAX_SEEDS, TrainSettings, is_rate};
 use crate::app::paths::expanded;
 use crate::app::state::command::FilePrompt;
 use crate::app::state::settings::DEVICES;
@@ -204,7 +204,7 @@ fn protocol(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings
         let rate = DragValue::new(&mut settings.rate).range(1e-6..=10.0).speed(1e-5).max_decimals(6);
         let about = "At the start, or after the warm-up; it decays to zero along a cosine. No weight decay";
         number(ui, "Learning rate", about, rate);
-        let seeds = DragValue::new(&mut settings.seeds).range(1..=MOST_SEEDS).speed(0.05);
+        let seeds = DragValue::new(&mut settings.seeds).range(1..=MAX_SEEDS).speed(0.05);
         number(ui, "Seeds", "All heads are trained once per seed; their spread is the curves' band", seeds);
         settled &= selection(ui, settings);
         let label = ui.label("Device").id;
