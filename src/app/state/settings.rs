@@ -186,8 +186,8 @@ impl Settings {
         self.save_changes_within(PATIENCE, base, path)
     }
 
-    /// Waits up to `patience` for another window that saves at this moment, as it may hang. Without a lock, one of the two may lose
-    /// its change.
+    /// [`save_changes`](Self::save_changes), after waiting up to `patience` for another window that saves at this moment: it may hang.
+    /// Without a lock, one of the two may lose its change.
     fn save_changes_within(&self, patience: Duration, base: &Self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let open =
