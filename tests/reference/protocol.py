@@ -138,7 +138,7 @@ def run(head, start, orders, patches, cls, dtype=torch.float64):
     return out | {"last": said["test"].tolist(), "last_values": effective(probe)}
 
 
-def anchors(patches, cls):
+def baselines(patches, cls):
     """Nearest neighbours and logistic regression, fitted to the training and evaluated on the test images."""
     classes = np.array([c for _, c in IMAGES])
     split = np.array([s for s, _ in IMAGES])
@@ -152,17 +152,17 @@ def anchors(patches, cls):
             model.fit(x[train], classes[train])
             share = np.sort(model.predict_proba(x[test]), 1)
             if (share[:, -1] - share[:, -2]).min() < 2e-3:
-                raise Doubtful("an anchor hesitates")
+                raise Doubtful("a baseline hesitates")
             accuracy = lambda which: 100 * float((model.predict(x[which]) == classes[which]).mean())
             found.append({"method": method, "view": view, "test": accuracy(test), "train": accuracy(train)})
-    if any(anchor["train"] < anchor["test"] + 5 for anchor in found) or max(a["train"] for a in found) < 100:
-        raise Doubtful("an anchor is as good on test as on train")
+    if any(one["train"] < one["test"] + 5 for one in found) or max(one["train"] for one in found) < 100:
+        raise Doubtful("a baseline is as good on test as on train")
     return found
 
 
 def all_runs(start, seed):
     patches, cls = draw(seed)
-    document = {"anchors": anchors(patches, cls), "runs": []}
+    document = {"baselines": baselines(patches, cls), "runs": []}
     arrays = {"patches": patches, "cls": cls}
     late = flattering = apart = 0
     for of in SEEDS:
@@ -211,7 +211,7 @@ def main():
     for one in document["runs"]:
         epochs = [[round(value, 3) for value in epoch.values()] for epoch in one["epochs"]]
         print(one["head"], one["seed"], one["best_epoch"], epochs)
-    print(document["anchors"])
+    print(document["baselines"])
 
 
 if __name__ == "__main__":

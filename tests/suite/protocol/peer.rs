@@ -211,7 +211,7 @@ fn the_verbs_say_what_the_peer_says() {
             1e-6,
         );
     }
-    for (which, flag) in [(ProbeCheckpoint::Best, "--anchors"), (ProbeCheckpoint::Last, "--last")] {
+    for (which, flag) in [(ProbeCheckpoint::Best, "--baselines"), (ProbeCheckpoint::Last, "--last")] {
         let mut eval = verb("eval");
         let found = lines(&done(eval.arg(flag).arg("--run").arg(desk.path("run"))));
         let of_event =
@@ -229,14 +229,14 @@ fn the_verbs_say_what_the_peer_says() {
                 1e-6,
             );
         }
-        let anchors = of_event("anchor");
-        assert_eq!(anchors.len(), if which == ProbeCheckpoint::Best { 4 } else { 0 });
-        for anchor in anchors {
-            let same = |other: &&Value| ["method", "view"].iter().all(|key| other[*key] == anchor[*key]);
-            let expected =
-                peer["anchors"].as_array().expect("anchors").iter().find(same).expect("the anchor");
+        let baselines = of_event("anchor");
+        assert_eq!(baselines.len(), if which == ProbeCheckpoint::Best { 4 } else { 0 });
+        for baseline in baselines {
+            let same = |other: &&Value| ["method", "view"].iter().all(|key| other[*key] == baseline[*key]);
+            let expected = peer["baselines"].as_array().expect("baselines").iter().find(same).expect("one");
             assert!(number(&expected["train"]) > number(&expected["test"]) + 4.0, "nothing to tell apart");
-            assert_close(format!("{anchor}"), number(&anchor["accuracy"]), number(&expected["test"]), 1e-6);
+            let (found, expected) = (number(&baseline["accuracy"]), number(&expected["test"]));
+            assert_close(format!("{baseline}"), found, expected, 1e-6);
         }
     }
 }
