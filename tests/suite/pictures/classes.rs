@@ -247,6 +247,14 @@ pub fn scatter() {
 }
 
 #[test]
+fn a_scatter_of_top_1_probabilities_keeps_their_name_in_its_numbers() {
+    let choice = Choice { measure: CONFIDENCE.into(), ..Choice::default() };
+    let plot = EvaluationPlot { choice, ..small::evaluated(find("scatter"), MapOf::Positions) };
+    assert_eq!(plotted(&plot, &Theme::light()).axes(0).x_name, "Top-1 probability");
+    assert_eq!(plot.table().heads()[3..], ["x: confidence", "y: true-class probability"]);
+}
+
+#[test]
 fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
     let mut other = Evaluation { probe: "softsort".into(), ..Evaluation::clone(&small::evaluation()) };
     other.measures.insert("rank_coverage", COVERAGE.map(|v| v / 2.0).into());

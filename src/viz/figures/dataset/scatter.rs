@@ -3,7 +3,7 @@
 //! measures that have one, and a line where one measure of two probes is equal.
 
 use super::{Control, Overview, image_dots, image_table, label, measure};
-use crate::model::explain::evaluation::{Evaluation, spearman};
+use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, spearman};
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
 
@@ -119,7 +119,10 @@ impl Overview for Scatter {
     }
 
     fn table(&self, plot: &EvaluationPlot) -> Table {
-        let [x, y] = axes(plot, |measure| label(measure).to_lowercase());
+        let [x, y] = axes(plot, |measure| match measure {
+            CONFIDENCE => CONFIDENCE.to_owned(), // its first name, which files keep
+            other => label(other).to_lowercase(),
+        });
         let to_f64 = |values: &[f32]| values.iter().map(|v| f64::from(*v)).collect::<Vec<_>>();
         image_table(&plot.evaluation)
             .numbers(&format!("x: {}", x.1), to_f64(x.0))
