@@ -188,6 +188,6 @@ mod tests {
         let sample = |split| Sample { source: std::path::PathBuf::from("a.png").into(), class: 0, split };
         let samples = [Split::Train, Split::Train, Split::Val].map(sample).into();
         let dataset = Dataset { samples, ..Dataset::default() };
-        assert_eq!(shared(&dataset, &[Some(1); 3]), [(0, 2)]);
+        assert_eq!(leaked_pairs(&dataset, &[Some(1); 3]), [(0, 2)]);
     }
 }
