@@ -128,31 +128,27 @@ fn panel(room: Box2, n: usize, limits: (f64, f64), labels: (&str, &str), keys: K
     Frame::keyed(room, (Axis::positions(n, labels.0), Axis::new(scale, labels.1, 4)), keys)
 }
 
-/// Draws the legend of the upper panel; returns what is left of `room` below it. On a given scale it leaves room for every entry, else
-/// equal values would not be equally high in all columns, and names the class only if that takes no further line.
+/// Draws the legend of the upper panel; returns what is left of `room` below it. With limits, which columns share, it leaves room
+/// for every entry, or what has the same value would not be as high in all.
 fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, options: &Options) -> Box2 {
     let keys = options.keys;
+    let name =
+        if keys.are_shared() { "For the class".to_owned() } else { format!("For {}", class_name(trace)) };
     // In a row, its axes tell which columns are differences.
     let name_of = |name: &str| if keys.are_shared() { name.to_owned() } else { label(trace, name) };
-    let names = ["For the class", &format!("For {}", class_name(trace)), "Against"].map(name_of);
+    let names = [name.as_str(), "Against"].map(name_of);
     let all = [
         (Mark::Patch(theme.positive), &*names[0]),
-        (Mark::Patch(theme.negative), &*names[2]),
+        (Mark::Patch(theme.negative), &*names[1]),
         (Mark::Line(strokes(theme)[1]), "In raster order"),
         (Mark::Patch(theme.band), "|K|, own scale"),
     ];
     let has = [true, true, trace.evidence.position_raster.is_some(), memories(trace).is_some()];
-    let any: Vec<_> = all.into_iter().zip(has).filter_map(|(entry, has)| has.then_some(entry)).collect();
-    let mut own = any.clone();
-    own[0].1 = &names[1];
-    let height = |key: &[(Mark, &str)]| {
-        legend::legend(&mut Scene::new(room.w, 0.0, "", None), theme, [0.0; 2], room.w, key)
-    };
-    let least = options.limits.filter(|_| !keys.are_shared()).map(|_| height(&all));
-    let names_class = !keys.are_shared() && least.is_none_or(|least| height(&own) <= least);
-    let key = if names_class { &own } else { &any };
-    let height = keys.legend(scene, theme, [room.x, room.y], room.w, key);
-    below(room, height.max(least.unwrap_or(0.0)))
+    let key: Vec<_> = all.into_iter().zip(has).filter_map(|(entry, has)| has.then_some(entry)).collect();
+    let height = keys.legend(scene, theme, [room.x, room.y], room.w, &key);
+    let mut scratch = Scene::new(room.w, 0.0, "", None);
+    let whole = keys.legend(&mut scratch, theme, [0.0; 2], room.w, &all);
+    below(room, if options.limits.is_some() { whole } else { height })
 }
 
 /// The strokes of lines as routed and in raster order. The second is only there to compare with: thin, and in no colour of the
