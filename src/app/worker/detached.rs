@@ -218,7 +218,6 @@ fn stop(out: &Path, Started { pid, host, .. }: &Started) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::follower::{ATTEMPTS, has_ended};
     use super::*;
 
     #[test]
@@ -281,6 +280,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn where_there_are_no_locks_who_trains_is_known_by_its_sign() {
+        use super::super::follower::{ATTEMPTS, has_ended};
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().unwrap();
         failpoint::locks(Some(libc::ENOLCK));
