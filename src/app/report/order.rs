@@ -4,6 +4,7 @@
 use super::choice::of_evaluated;
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, title};
+use crate::model::explain::evaluation::digits;
 use crate::model::explain::evaluation::orders::OrderTests;
 use crate::model::explain::order_test::SIGNIFICANT;
 use crate::model::stats::{CrossedMean, holm};
@@ -41,10 +42,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
 
 /// The share of significant images, 0 to 1.
 fn significant_share(seeds: &[&OrderTests]) -> CrossedMean {
-    let row = |seed: &&OrderTests| -> Vec<f64> {
-        seed.significant.bytes().map(|digit| f64::from(digit == b'1')).collect()
-    };
-    let rows: Vec<Vec<f64>> = seeds.iter().map(row).collect();
+    let rows: Vec<Vec<f64>> = seeds.iter().map(|seed| digits::read(&seed.significant)).collect();
     // The smallest standard error: that of two more images, one of them significant.
     CrossedMean::new(&rows, 1.0 / (rows[0].len() + 2) as f64)
 }

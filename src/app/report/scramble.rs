@@ -5,6 +5,7 @@ use super::paired::Difference;
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, title};
 use crate::model::explain::ablation::Ablation;
+use crate::model::explain::evaluation::digits;
 use crate::model::explain::evaluation::metrics::Outcome;
 use crate::model::train::run::Variant;
 
@@ -72,10 +73,9 @@ fn rows(variant: &Variant, seeds: &[&Vec<Outcome>]) -> Vec<Row> {
 
 /// The 95 % interval of a change in accuracy, in points; `None` unless it is known for every seed which images are right.
 fn interval(pairs: &[(&Outcome, &Outcome)]) -> Option<(f64, f64)> {
-    let is_right = |digit: u8| f64::from(digit == b'1');
     let change = |(outcome, normal): &(&Outcome, &Outcome)| -> Vec<f64> {
-        let digits = outcome.right.bytes().zip(normal.right.bytes());
-        digits.map(|(own, normal)| 100.0 * (is_right(own) - is_right(normal))).collect()
+        let both = digits::read(&outcome.right).into_iter().zip(digits::read(&normal.right));
+        both.map(|(own, normal)| 100.0 * (own - normal)).collect()
     };
     let changes: Vec<Vec<f64>> = pairs.iter().map(change).collect();
     let images = changes.first()?.len();

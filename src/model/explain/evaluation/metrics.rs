@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::digits;
 use super::orders::OrderTests;
 use super::regions::RegionSummary;
 use super::removals::RemovalHeights;
@@ -163,7 +164,7 @@ pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     };
     let outcome = |(at, &(ablation, ..)): (usize, &(Ablation, bool, f64))| {
         let (accuracy, logit_change) = means(&|image| (image.ways[at].1, image.ways[at].2));
-        let right = images.iter().map(|image| if image.ways[at].1 { '1' } else { '0' }).collect();
+        let right = digits::write(images.iter().map(|image| image.ways[at].1));
         Outcome { ablation, accuracy, logit_change, right }
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();

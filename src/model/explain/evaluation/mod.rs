@@ -5,6 +5,7 @@
 //! summaries are pure functions of these columns.
 
 pub mod answer;
+pub mod digits;
 pub mod evaluator;
 mod file;
 mod means;

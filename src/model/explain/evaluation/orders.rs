@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::Answer;
+use super::digits;
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{NullBands, untrained_scores};
@@ -105,9 +106,8 @@ impl OrderTests {
         let mean = |of: &dyn Fn(&OrderContrast) -> f64| {
             tested.iter().map(|contrast| of(contrast)).sum::<f64>() / tested.len() as f64
         };
-        let digit = |contrast: &&OrderContrast| if is_significant(contrast) { '1' } else { '0' };
         Self {
-            significant: tested.iter().map(digit).collect(),
+            significant: digits::write(tested.iter().map(|contrast| is_significant(contrast))),
             z: mean(&|contrast| contrast.reassigned.z.unwrap_or(0.0)),
             headroom: mean(&|contrast| contrast.headroom.unwrap_or(0.0)),
             content: mean(&|contrast| contrast.content),
