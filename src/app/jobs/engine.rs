@@ -44,8 +44,8 @@ pub struct WorkerEnv {
 
 impl WorkerEnv {
     /// Decodes a photograph; its error for the user.
-    pub fn decode(&self, place: &ImageSource) -> Result<Photo, UserError> {
-        (self.photo)(place).map_err(|error| UserError::from_file_error(&place.path, error))
+    pub fn decode(&self, source: &ImageSource) -> Result<Photo, UserError> {
+        (self.photo)(source).map_err(|error| UserError::from_file_error(&source.path, error))
     }
 }
 
@@ -186,18 +186,18 @@ impl Engine {
     /// If it is cancelled, or the disk does not answer for [`PATIENCE`].
     pub(super) fn decode_or_leave_out(
         &mut self,
-        place: &ImageSource,
+        source: &ImageSource,
         lacks: &str,
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Photo>, JobError> {
         let begun = Instant::now();
         loop {
-            let why = match (self.env.photo)(place) {
+            let why = match (self.env.photo)(source) {
                 Ok(photo) => return Ok(Some(photo)),
                 Err(why) => why,
             };
-            let is_disk = of_disk(place, &why).is_some();
-            let why = UserError::from_file_error(&place.path, why);
+            let is_disk = of_disk(source, &why).is_some();
+            let why = UserError::from_file_error(&source.path, why);
             if !is_disk {
                 reporter.warn(format!("{}; it lacks {lacks}", why.one_line()));
                 return Ok(None);
@@ -308,8 +308,8 @@ mod tests {
     #[test]
     fn an_image_whose_disk_is_away_for_a_moment_is_tried_again_and_a_broken_one_is_left_out() {
         static ASKED: AtomicUsize = AtomicUsize::new(0);
-        let photo = |place: &ImageSource| {
-            let (path, name) = (place.path.clone(), place.to_string());
+        let photo = |image: &ImageSource| {
+            let (path, name) = (image.path.clone(), image.to_string());
             match ASKED.fetch_add(1, Ordering::Relaxed) {
                 0 => {
                     Err(ImageError::Read { path, source: std::io::ErrorKind::StaleNetworkFileHandle.into() })
@@ -321,9 +321,9 @@ mod tests {
             }
         };
         let mut engine = Engine::new(WorkerEnv { photo, ..WorkerEnv::default() });
-        let (place, mut reporter) = (PathBuf::from("a.png").into(), Recorder::default());
+        let (image, mut reporter) = (PathBuf::from("a.png").into(), Recorder::default());
         let mut is_read =
-            || matches!(engine.decode_or_leave_out(&place, "curves", &mut reporter), Ok(Some(_)));
+            || matches!(engine.decode_or_leave_out(&image, "curves", &mut reporter), Ok(Some(_)));
         assert_eq!(([is_read(), is_read()], ASKED.load(Ordering::Relaxed)), ([true, false], 3));
         assert!(reporter.warned[0].starts_with("a.png: cannot be decoded as PNG: it is torn"));
         assert!(reporter.warned[0].ends_with("; it lacks curves"), "{:?}", reporter.warned);

@@ -195,8 +195,8 @@ fn read(
         images.insert((backbone, image.clone()), known);
     }
     let reader = &open.reader;
-    let prepare = |(place, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
-        reader.prepare(&env.decode(place)?).map_err(UserError::from_error)
+    let prepare = |(source, _): &(&ImageSource, Key)| -> Result<Pixels, UserError> {
+        reader.prepare(&env.decode(source)?).map_err(UserError::from_error)
     };
     for (batch, files) in fresh.chunks(BATCH).enumerate() {
         reporter.cancel().check()?;
@@ -208,7 +208,7 @@ fn read(
         reporter.cancel().check()?;
         let failed = |error| Ok::<_, JobError>(UserError::from_error(error));
         let read = read_batch(prepared, |pixels| reader.forward(pixels), failed)?;
-        for ((place, key), read) in files.iter().zip(read) {
+        for ((source, key), read) in files.iter().zip(read) {
             let known = read.map(|(tokens, pixels)| {
                 let rollout = rollout.then(|| reader.rollout(&pixels));
                 let seen = reader.seen(&pixels);
@@ -216,7 +216,7 @@ fn read(
                 memory.put(key.clone(), known.clone());
                 known
             });
-            images.insert((backbone, (*place).clone()), known);
+            images.insert((backbone, (*source).clone()), known);
         }
     }
     Ok(())

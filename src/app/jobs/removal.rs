@@ -111,8 +111,8 @@ impl<'a> SubsetReader<'a> {
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
-        let place = &self.dataset.samples[self.samples[at]].source;
-        let Some(photo) = engine.decode_or_leave_out(place, "removal curves", reporter)? else {
+        let source = &self.dataset.samples[self.samples[at]].source;
+        let Some(photo) = engine.decode_or_leave_out(source, "removal curves", reporter)? else {
             return Ok(());
         };
         let reader = self.encoder.reader(engine)?;

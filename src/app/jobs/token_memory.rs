@@ -31,17 +31,17 @@ impl CachedTokens {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     backbone: Arc<str>,
-    place: ImageSource,
+    source: ImageSource,
     length: u64,
     changed: Option<SystemTime>,
 }
 
 impl Key {
     /// The key of the file as it is now.
-    pub(super) fn new(backbone: &Arc<str>, place: &ImageSource) -> std::io::Result<Self> {
-        let meta = std::fs::metadata(&place.path)?;
+    pub(super) fn new(backbone: &Arc<str>, source: &ImageSource) -> std::io::Result<Self> {
+        let meta = std::fs::metadata(&source.path)?;
         let (length, changed) = (meta.len(), meta.modified().ok());
-        Ok(Self { backbone: backbone.clone(), place: place.clone(), length, changed })
+        Ok(Self { backbone: backbone.clone(), source: source.clone(), length, changed })
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
         let backbone: Arc<str> = "b".into();
         let key = |name: &str| Key {
             backbone: backbone.clone(),
-            place: ImageSource::from(PathBuf::from(name)),
+            source: ImageSource::from(PathBuf::from(name)),
             length: 0,
             changed: None,
         };

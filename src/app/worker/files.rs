@@ -85,8 +85,8 @@ impl FileReader {
         events.into_iter().for_each(|event| self.sender.send(event));
     }
 
-    fn thumbnail(&self, image: ImageId, place: &ImageSource, side: u32) -> Event {
-        let made = catch_foreign(|| self.env.decode(place).map(|photo| shrink(photo.picture, side)));
+    fn thumbnail(&self, image: ImageId, source: &ImageSource, side: u32) -> Event {
+        let made = catch_foreign(|| self.env.decode(source).map(|photo| shrink(photo.picture, side)));
         match made.map_err(UserError::from_panic).flatten() {
             Ok(picture) => Event::ThumbnailReady { image, picture: Arc::new(picture) },
             Err(error) => Event::ThumbnailFailed { image, error },
