@@ -13,12 +13,15 @@ use std::process::{Command, Output, Stdio};
 use safetensors::SafeTensors;
 use ssmprobe::app::cli;
 use ssmprobe::app::jobs::run_metrics::{self, RunMetrics};
+use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
+use ssmprobe::model::device;
 use ssmprobe::model::io::atomic_file;
 use ssmprobe::model::io::failpoint::{self, Failure};
 use ssmprobe::model::io::temporary;
 use ssmprobe::model::probe::Probe;
+use ssmprobe::model::train::TrainCursor;
 use ssmprobe::model::train::run::Run;
 
 use crate::{hub, run};
@@ -425,6 +428,55 @@ fn a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits() {
         fs::remove_dir_all(&folder).expect("removed");
         fs::create_dir(&folder).expect("a folder");
         trial.fail_steps(&FAULTS[1..], stride(12));
+    });
+}
+
+#[test]
+fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no_epoch() {
+    const NAME: &str =
+        "faults::a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no_epoch";
+    apart(NAME, || {
+        let desk = run::Desk::new(24, 8);
+        // The fault is that of the first file after the first epoch.
+        let train = |out: &str, mut fault: Option<Failure>| {
+            let settings = TrainSettings { seeds: 1, ..desk.settings(3) };
+            let plan = TrainPlan::new(settings, run::backbone()).expect("a plan");
+            let spec = TrainSpec { plan, out: desk.path(out), resume: true };
+            let mut waits = Vec::new();
+            let end = train::run(device::choose, &spec, &mut |event| {
+                match event {
+                    Event::Epoch { .. } => {
+                        fault.take().into_iter().for_each(|fault| failpoint::files(1, fault));
+                    }
+                    Event::Waiting { why, first } => waits.push((why.waited_for(), first)),
+                    _ => {}
+                }
+                ControlFlow::Continue(())
+            });
+            failpoint::none();
+            (end.map(|summary| summary.finished).map_err(|error| error.to_string()), waits)
+        };
+        assert_eq!(train("whole", None), (Ok(true), Vec::new()));
+        let (end, waits) = train("hiccup", Some(Failure::Once(5)));
+        let [(why, true)] = &waits[..] else { panic!("{waits:?}") };
+        assert!(end == Ok(true) && why.contains("metrics.jsonl: cannot write it"), "{end:?}, {why}");
+        run::assert_same_training(&desk.path("hiccup"), &desk.path("whole"));
+        for (out, fault, advice, waited, saved) in [
+            ("refused", Failure::Once(13), "make it writable", 0, 2),
+            ("full", Failure::Lasting(28), "free some space", 1, 1),
+        ] {
+            let (end, waits) = train(out, Some(fault));
+            let why = end.expect_err("its files cannot be written");
+            assert!(
+                why.contains("metrics.jsonl") && why.contains(advice) && why.contains("--resume"),
+                "{why}"
+            );
+            let run = Run::open(&desk.path(out)).expect("a run");
+            let position = run.checkpoint().expect("a checkpoint").position;
+            assert_eq!((waits.len(), position), (waited, TrainCursor { epoch: saved, step: 0 }), "{out}");
+            assert_eq!(train(out, None), (Ok(true), Vec::new()));
+            run::assert_same_training(&desk.path(out), &desk.path("whole"));
+        }
     });
 }
 

@@ -224,6 +224,43 @@ fn an_end_within_an_epoch_loses_no_step() {
     assert!(probes(&resumed) == probes(&whole));
 }
 
+#[test]
+fn images_whose_disk_is_away_for_a_moment_are_waited_for_unless_the_training_is_stopped() {
+    let desk = desk();
+    let settings = || {
+        let (layers, rates) = (Vec::new(), Vec::new());
+        TrainSettings { seeds: 1, recompute: true, layers, rates, ..settings(&desk, "none") }
+    };
+    let probes = |run: &Run| files(&run.folder().join("probes"));
+    let whole = probes(&trained(settings(), &desk.path("whole")));
+    for (out, stops) in [("waits", false), ("stops", true)] {
+        let (out, away, mut waits) = (desk.path(out), desk.path("away"), Vec::new());
+        let end = train(settings(), &out, &mut |event| {
+            match event {
+                Event::Epoch { position: TrainCursor { epoch: 1, .. }, .. } => {
+                    fs::rename(desk.data(), &away).expect("moved");
+                }
+                Event::Waiting { why, first } => {
+                    fs::rename(&away, desk.data()).expect("moved back");
+                    waits.push((why.waited_for(), first));
+                    return if stops { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        let end = end.expect("it does not fail");
+        let [(why, true)] = &waits[..] else { panic!("{waits:?}") };
+        assert!(why.contains("could be read before but no longer can"), "{why}");
+        assert_eq!(end.finished, !stops);
+        if stops {
+            let position = end.run.checkpoint().expect("a checkpoint").position;
+            assert_eq!(position, TrainCursor { epoch: 1, step: 0 });
+        }
+        assert!(probes(&trained(settings(), &out)) == whole, "it goes on to the same bits");
+    }
+}
+
 /// One backbone pass over the images that any layer lacks completes the tokens of all layers.
 #[test]
 fn what_is_missing_of_any_layer_is_taken_in_one_pass() {

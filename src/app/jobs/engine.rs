@@ -4,13 +4,11 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::Instant;
 
 use burn::tensor::Device;
 use indexmap::IndexMap;
 
-use super::extract::{PATIENCE, RETRY_INTERVAL, of_disk};
+use super::extract::{Patience, is_away};
 use super::info::{BackboneInfo, ProbeInfo};
 use super::token_memory::TokenMemory;
 use super::tokens::{TokenReader, preprocessor};
@@ -183,29 +181,28 @@ impl Engine {
     /// `lacks` what it is read for: every probe leaves out the same. One whose disk does not answer is tried again.
     ///
     /// # Errors
-    /// If it is cancelled, or the disk does not answer for [`PATIENCE`].
+    /// If it is cancelled, or the disk does not answer for a minute.
     pub(super) fn decode_or_leave_out(
         &mut self,
         source: &ImageSource,
         lacks: &str,
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Photo>, JobError> {
-        let begun = Instant::now();
+        let mut patience = Patience::default();
         loop {
             let why = match (self.env.photo)(source) {
                 Ok(photo) => return Ok(Some(photo)),
                 Err(why) => why,
             };
-            let is_disk = of_disk(source, &why).is_some();
+            let is_away = is_away(source, &why);
             let why = UserError::from_file_error(&source.path, why);
-            if !is_disk {
+            if !is_away {
                 reporter.warn(format!("{}; it lacks {lacks}", why.one_line()));
                 return Ok(None);
             }
-            if begun.elapsed() > PATIENCE {
+            if !patience.pause() {
                 return Err(why.into());
             }
-            sleep(RETRY_INTERVAL);
             reporter.pause(self)?;
         }
     }

@@ -90,7 +90,8 @@ impl TrainReporter {
             }
             train::Event::Evaluation => self.flush_if_due(),
             train::Event::Seed => self.flush(),
-            train::Event::Plan { .. } => {}
+            train::Event::Waiting { why, first: true } => self.events.warn(why.waited_for()),
+            train::Event::Plan { .. } | train::Event::Waiting { .. } => {}
         }
     }
 

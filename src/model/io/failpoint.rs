@@ -76,6 +76,13 @@ pub(super) fn lock_step() -> io::Result<()> {
     NO_LOCKS.get().map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
 }
 
+/// Whether a step has failed as every later one will: waiting is in vain.
+#[doc(hidden)]
+pub fn lasts() -> bool {
+    let is_lasting = || matches!(*FAULT.lock().unwrap_or_else(PoisonError::into_inner), Failure::Lasting(_));
+    FILES.0.load(Ordering::SeqCst) == 0 && is_lasting()
+}
+
 /// Clears all failures but that of [`locks`]; returns whether the step that was to fail has been reached.
 #[doc(hidden)]
 pub fn none() -> bool {

@@ -79,7 +79,8 @@ impl TrainArgs {
                     }
                 }
             }
-            Event::Evaluation | Event::Seed => {}
+            Event::Waiting { why, first: true } => display.say(&format!("warning: {}", why.waited_for())),
+            Event::Evaluation | Event::Waiting { .. } | Event::Seed => {}
         }
     }
 

@@ -60,7 +60,12 @@ pub enum ExtractError {
         "{image} could be read before but no longer can: {why}; what was saved before is intact; restore the image and run \
          the same command again (for a training, with --resume)"
     )]
-    Vanished { image: String, why: String },
+    Vanished {
+        image: String,
+        why: String,
+        /// Whether its disk is why, which may answer again.
+        is_away: bool,
+    },
     #[error(
         "{images} images in a row cannot be read: their disk seems not to respond; the last: {why}; what was saved before \
          is intact; run the same command again (for a training, with --resume) once it does"

@@ -24,7 +24,7 @@ pub use self::error::ExtractError;
 pub use self::flow::{MAX_TIMED_IMAGES, Spent};
 pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, leak_warning, out_of_memory};
-pub(super) use self::outage::{PATIENCE, RETRY_INTERVAL, of_disk};
+pub(super) use self::outage::{Patience, is_away};
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};
 use crate::app::format;

@@ -3,7 +3,6 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,14 +10,14 @@ use super::ExtractError;
 use super::flow::Image;
 use crate::model::data::ImageSource;
 use crate::model::data::image::ImageError;
-use crate::model::io::atomic_file;
+use crate::model::io::{atomic_file, failpoint};
 
 /// So many images in a row whose files cannot be read are an outage.
 const MIN_OUTAGE: usize = 16;
-/// How long an image whose file could be read before is waited for: a network disk may not answer for a moment.
-pub(in crate::app::jobs) const PATIENCE: Duration = Duration::from_mins(1);
-/// Time between two attempts to read it.
-pub(in crate::app::jobs) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a disk is waited for: one in a network may not answer for a moment, or be full.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// Time between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The images of a dataset in the folder `root` that could not be read because of their disk, since the last one that could be.
 pub(super) struct Outage<'a> {
@@ -27,13 +26,23 @@ pub(super) struct Outage<'a> {
 }
 
 /// The system's error because of which an image cannot be read; `None` if that is not why.
-pub(in crate::app::jobs) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
+pub(super) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
     match error {
         ImageError::Read { source, .. } => Some(source.kind()),
         // The Parquet reader returns only a message, so the file itself is read again to find out.
         ImageError::Row { .. } => atomic_file::start(&image.path, 1).err().map(|error| error.kind()),
         _ => None,
     }
+}
+
+/// Whether an image that cannot be read may be readable a moment later: its disk is why, and it is not just missing from a folder that
+/// can be listed.
+pub(in crate::app::jobs) fn is_away(image: &ImageSource, error: &ImageError) -> bool {
+    of_disk(image, error).is_some_and(|kind| {
+        // The folder of a file in the current one is the empty path.
+        let folder = || Path::new(".").join(image.path.parent().unwrap_or(Path::new("")));
+        kind != ErrorKind::NotFound || folder().read_dir().is_err()
+    })
 }
 
 impl<'a> Outage<'a> {
@@ -62,22 +71,23 @@ impl<'a> Outage<'a> {
     }
 }
 
-/// Waits for a disk that does not answer, on all threads that read images together; when its silence began.
+/// Attempts at something that a disk refuses.
 #[derive(Default)]
-pub(super) struct Patience(Mutex<Option<Instant>>);
+pub(in crate::app::jobs) struct Patience(Option<Instant>);
 
 impl Patience {
-    /// Returns once the file of an image can be read, its disk is not why it cannot, or none could be read for [`PATIENCE`].
-    pub fn wait_for(&self, image: &ImageSource) {
-        while image.bytes().err().and_then(|error| of_disk(image, &error)).is_some() {
-            let mut silent_since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if silent_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                return;
-            }
-            drop(silent_since);
+    /// Whether nobody has waited yet.
+    pub fn is_new(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Whether to try again, after a pause of [`RETRY_INTERVAL`]; false once [`PATIENCE`] has passed since the first of these calls.
+    pub fn pause(&mut self) -> bool {
+        let is_over = self.0.get_or_insert_with(Instant::now).elapsed() > PATIENCE || failpoint::lasts();
+        if !is_over {
             sleep(RETRY_INTERVAL);
         }
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        !is_over
     }
 }
 
@@ -86,22 +96,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_that_answers_again_is_waited_for() {
+    fn a_disk_is_waited_for_and_not_for_ever() {
+        let (begun, mut patience) = (Instant::now(), Patience::default());
+        assert!(patience.is_new() && patience.pause() && !patience.is_new());
+        assert!(begun.elapsed() >= RETRY_INTERVAL);
+        let (begun, mut patience) = (Instant::now(), Patience(begun.checked_sub(2 * PATIENCE)));
+        assert!(!patience.pause() && begun.elapsed() < RETRY_INTERVAL);
+    }
+
+    #[test]
+    fn an_image_whose_folder_is_there_without_it_is_gone_and_its_disk_is_not_away() {
         let folder = tempfile::tempdir().unwrap();
-        let image = folder.path().join("a.png");
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                sleep(Duration::from_millis(50));
-                atomic_file::write(&image, b"a picture").unwrap();
-            });
-            Patience::default().wait_for(&image.clone().into());
-        });
-        assert!(image.exists());
-        // Nobody waits any longer once nothing could be read for so long.
-        let begun = Instant::now();
-        let long_ago = begun.checked_sub(2 * PATIENCE);
-        Patience(Mutex::new(long_ago)).wait_for(&folder.path().join("b.png").into());
-        assert!(begun.elapsed() < PATIENCE);
+        let is_away = |path: &str| {
+            let image = ImageSource::from(folder.path().join(path));
+            is_away(&image, &image.bytes().unwrap_err())
+        };
+        assert!(!is_away("a.png") && is_away("not-there/a.png"));
+        let read = |kind: ErrorKind| ImageError::Read { path: "a.png".into(), source: kind.into() };
+        let here = ImageSource::from(std::path::PathBuf::from("a.png"));
+        assert!(super::is_away(&here, &read(ErrorKind::StaleNetworkFileHandle)));
+        assert!(!super::is_away(&here, &read(ErrorKind::NotFound)), "the current folder can be listed");
     }
 
     #[test]

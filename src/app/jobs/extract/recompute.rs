@@ -10,12 +10,12 @@ use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 
 use super::flow::{Image, Prepared, batch, load, prepare};
-use super::outage::{Outage, Patience};
+use super::outage::{Outage, is_away};
 use super::{Event, ExtractError, Plan, leak_warning};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
 use crate::app::rate::RateMeter;
-use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::backbone::preprocess::augment::{Augmentation, RandomCrop, draws};
+use crate::model::backbone::preprocess::{Pixels, PreprocessError};
 use crate::model::data::token_cache::{
     Batches, LayerRows, Precision, Rows, TokenSource, TokenSourceError, fits, round,
 };
@@ -101,17 +101,19 @@ impl Plan {
 }
 
 impl Recompute {
-    /// Runs the backbone on some images of a batch and appends their tokens to every layer's.
+    /// Runs the backbone on some images of a batch and appends their tokens to every layer's. What could not be prepared says why, and
+    /// whether its disk is away.
     fn push(
         &self,
-        prepared: Vec<Prepared>,
+        prepared: Vec<Result<Pixels, (String, bool)>>,
         images: &[usize],
         layers: &mut [LayerTokens],
     ) -> Result<(), ExtractError> {
         let mut pixels = Vec::with_capacity(images.len());
         for (prepared, &image) in prepared.into_iter().zip(images) {
             let name = || self.samples[image].source.to_string();
-            pixels.push(prepared.map_err(|why| ExtractError::Vanished { image: name(), why })?);
+            let vanished = |(why, is_away)| ExtractError::Vanished { image: name(), why, is_away };
+            pixels.push(prepared.map_err(vanished)?);
         }
         for (tokens, &image) in self.reader.forward_layers(&pixels)?.into_iter().zip(images) {
             for (tokens, (patches, cls)) in tokens.into_iter().zip(&mut *layers) {
@@ -169,13 +171,10 @@ impl Recompute {
         let (sender, parts) = sync_channel(1);
         let (samples, part, requested) = (self.samples.clone(), self.part, batches.clone());
         let decode = move || {
-            let patience = Patience::default();
             let make = |&image: &usize| {
                 let sample = &samples[image];
-                make(sample, image).or_else(|_| {
-                    patience.wait_for(&sample.source);
-                    make(sample, image)
-                })
+                let is_away = || sample.source.bytes().is_err_and(|error| is_away(&sample.source, &error));
+                make(sample, image).or_else(|_| make(sample, image)).map_err(|why| (why, is_away()))
             };
             prepare_ahead(requested.iter().flat_map(|batch| batch.chunks(part)), make, sender);
         };

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
+use super::outage::is_away;
 use super::{Event, ExtractError, Plan};
 use crate::app::rate::RateMeter;
 use crate::model::data::Dataset;
@@ -57,7 +58,8 @@ impl Plan {
                     Ok(bytes) => Ok(scan.changed(image, Some(&sha256::of_bytes(&bytes)))),
                     // Its disk may not answer: no reason to give up the tokens that it has.
                     Err(why) if scan.changed(image, None) => {
-                        Err(ExtractError::Vanished { image: source.to_string(), why: why.to_string() })
+                        let (image, is_away) = (source.to_string(), is_away(source, &why));
+                        Err(ExtractError::Vanished { image, why: why.to_string(), is_away })
                     }
                     Err(_) => Ok(false),
                 }

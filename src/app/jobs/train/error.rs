@@ -4,12 +4,16 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Chain;
+
 use crate::app::format;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::open::DatasetMoved;
 use crate::model::data::DataError;
 use crate::model::data::token_cache::TokenSourceError;
 use crate::model::device::DeviceError;
+use crate::model::io::atomic_file::is_refused;
+use crate::model::io::is_of_file;
 use crate::model::order_file::OrderFileError;
 use crate::model::probe::ProbeError;
 use crate::model::train::classifier::ModelError;
@@ -67,6 +71,22 @@ pub enum TrainingError {
 }
 
 impl TrainingError {
+    /// Whether a disk is why, which may answer, or have room, a moment later.
+    pub(super) fn may_pass(&self) -> bool {
+        if let Self::Supply(TokenSourceError(error)) = self
+            && let Some(ExtractError::Vanished { is_away, .. }) = error.downcast_ref()
+        {
+            return *is_away;
+        }
+        let cause = Chain::new(self).find_map(|cause| cause.downcast_ref::<io::Error>());
+        cause.is_some_and(|error| !is_of_file(error.kind()) && !is_refused(error.kind()))
+    }
+
+    /// The warning that a training waits for what [may pass](Self::may_pass).
+    pub fn waited_for(&self) -> String {
+        format!("the training waits for its disk, a minute at most: {self}")
+    }
+
     /// The refusal of heads of one name, or of a name that cannot be part of a file name.
     pub(super) fn of_name(name: &str) -> Self {
         Self::Refused(format!(

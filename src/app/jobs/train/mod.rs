@@ -57,6 +57,9 @@ pub enum Event<'a> {
     Step { seed: u64, position: TrainCursor, steps: usize, trainers: &'a [HeadTrainer], progress: Pace },
     /// One batch of an evaluation is done.
     Evaluation,
+    /// A disk neither takes files of the run nor gives tokens, because of `why`: it is tried again every second, and this event sent,
+    /// for a minute at most. It is to be told the `first` time.
+    Waiting { why: &'a TrainingError, first: bool },
     /// All heads were evaluated within an epoch, between two steps.
     Between { seed: u64, trainers: &'a [HeadTrainer] },
     /// An epoch of all heads is done, evaluated and saved.

@@ -9,6 +9,7 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 
 use super::{Event, Parts, Summary, TrainPlan, TrainingError, heads};
+use crate::app::jobs::extract::Patience;
 use crate::app::rate::RateMeter;
 use crate::model::data::token_cache::{self, TokenSource};
 use crate::model::device::Choice;
@@ -48,29 +49,68 @@ impl Training<'_> {
                 outcomes.push(self.run.outcome(&head.name, seed)?); // without it, the tables would lose its row
             }
         }
-        let images = self.parts.train.images.len();
-        let of_seed = images * config.epochs;
-        let done = |index: usize, position: TrainCursor| {
-            let of_epoch = (position.step * config.batch).min(images);
-            index * of_seed + position.epoch * images + of_epoch
-        };
         if tell(Event::Begin { run: &self.run, device: &self.choice.found.name }).is_break() {
             return Ok(Summary { run: self.run, outcomes, finished: false });
         }
-        let mut pace = RateMeter::new(seeds.len() * of_seed, done(seeds_done, position));
+        let all = self.images_done(seeds.len(), TrainCursor::default());
+        let mut pace = RateMeter::new(all, self.images_done(seeds_done, position));
         for (index, &seed) in seeds.iter().enumerate().skip(seeds_done) {
             let mut trainers = self.trainers(seed, std::mem::take(&mut saved))?;
-            let task = self.task(&config, seed);
-            let (mut last, mut kept) = (position, Instant::now());
+            let end = self.train_seed((index, seed), position, &mut trainers, &outcomes, &mut pace, tell)?;
+            let finished = end.epoch >= config.epochs || all_failed(&trainers);
+            outcomes.extend(trainers.iter().map(|trainer| Outcome::from_trainer(trainer, seed)));
+            let state = || checkpoint(index, end, &trainers);
+            let files = || -> Result<(), TrainingError> {
+                self.write_seed(seed, &trainers, end, &outcomes)?;
+                let done = || Checkpoint { seeds_done: index + 1, ..Checkpoint::default() };
+                Ok(self.run.save(&if finished { done() } else { state() })?)
+            };
+            self.write(&state, &files, tell)?;
+            if !finished {
+                return Ok(Summary { run: self.run, outcomes, finished });
+            }
+            position = TrainCursor::default();
+            if pace.without(|| tell(Event::Seed)).is_break() && index + 1 < seeds.len() {
+                return Ok(Summary { run: self.run, outcomes, finished: false });
+            }
+        }
+        Ok(Summary { run: self.run, outcomes, finished: true })
+    }
+
+    /// Number of images trained on up to a position within the seed number `index`, from 0.
+    fn images_done(&self, index: usize, position: TrainCursor) -> usize {
+        let (images, config) = (self.parts.train.images.len(), self.plan.settings.config());
+        let of_epoch = (position.step * config.batch).min(images);
+        (index * config.epochs + position.epoch) * images + of_epoch
+    }
+
+    /// Trains the heads of a seed, whose number `index` counts from 0, from the position `last` on, until they are done or the callback
+    /// stops them; returns the position reached. `before` are the outcomes of the seeds before. Tokens whose disk does not answer are
+    /// waited for: the heads go on from their last step.
+    fn train_seed(
+        &self,
+        (index, seed): (usize, u64),
+        mut last: TrainCursor,
+        trainers: &mut [HeadTrainer],
+        before: &[Outcome],
+        pace: &mut RateMeter,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<TrainCursor, TrainingError> {
+        let config = self.plan.settings.config();
+        let task = self.task(&config, seed);
+        let (mut kept, mut patience, mut asked) = (Instant::now(), Patience::default(), String::new());
+        loop {
+            let begun = last;
             let mut receive = |event: train::Event| -> Result<ControlFlow<()>, TrainingError> {
                 self.lock.beat()?;
                 Ok(match event {
                     train::Event::Step { position, steps, trainers } => {
-                        let progress = pace.at(done(index, position));
+                        let progress = pace.at(self.images_done(index, position));
                         last = position;
                         // An epoch may take hours; a kill should cost minutes.
                         if kept.elapsed() > CHECKPOINT_INTERVAL {
-                            self.run.save(&checkpoint(index, position, trainers))?;
+                            let state = || checkpoint(index, position, trainers);
+                            self.write(&state, &|| Ok(self.run.save(&state())?), tell)?;
                             kept = Instant::now();
                         }
                         match all_failed(trainers) {
@@ -82,20 +122,25 @@ impl Training<'_> {
                     }
                     train::Event::Evaluation => pace.without(|| tell(Event::Evaluation)),
                     train::Event::Between { trainers } => {
-                        self.write_tables(seed, trainers, &outcomes)?;
+                        let tables = || self.write_tables(seed, trainers, before);
+                        self.write(&|| checkpoint(index, last, trainers), &tables, tell)?;
                         pace.without(|| tell(Event::Between { seed, trainers }))
                     }
                     train::Event::Epoch { position, trainers } => {
-                        self.write_tables(seed, trainers, &outcomes)?;
-                        self.write_losses(seed, trainers)?;
-                        self.run.save(&checkpoint(index, position, trainers))?;
+                        let state = || checkpoint(index, position, trainers);
+                        let files = || -> Result<(), TrainingError> {
+                            self.write_tables(seed, trainers, before)?;
+                            self.write_losses(seed, trainers)?;
+                            Ok(self.run.save(&state())?)
+                        };
+                        self.write(&state, &files, tell)?;
                         (last, kept) = (position, Instant::now());
                         pace.without(|| tell(Event::Epoch { seed, position, trainers }))
                     }
                 })
             };
             let mut failed = None;
-            let end = train(&task, &mut trainers, position, &mut |event| {
+            let end = train(&task, trainers, begun, &mut |event| {
                 receive(event).unwrap_or_else(|error| {
                     failed = Some(error);
                     ControlFlow::Break(())
@@ -104,26 +149,57 @@ impl Training<'_> {
             if let Some(error) = failed {
                 return Err(error);
             }
-            let end = match end {
-                Ok(end) => end,
-                Err(error) => {
-                    self.run.save(&checkpoint(index, last, &trainers))?;
-                    return Err(error.into());
-                }
+            let error = match end {
+                Ok(end) => return Ok(end),
+                Err(error) => TrainingError::from(error),
             };
-            let finished = end.epoch >= config.epochs || all_failed(&trainers);
-            self.write_seed(seed, &trainers, end, &mut outcomes)?;
-            if !finished {
-                self.run.save(&checkpoint(index, end, &trainers))?;
-                return Ok(Summary { run: self.run, outcomes, finished });
+            let why = error.to_string();
+            if why != asked {
+                (patience, asked) = (Patience::default(), why);
             }
-            position = TrainCursor::default();
-            self.run.save(&Checkpoint { seeds_done: index + 1, ..Checkpoint::default() })?;
-            if pace.without(|| tell(Event::Seed)).is_break() && index + 1 < seeds.len() {
-                return Ok(Summary { run: self.run, outcomes, finished: false });
+            match self.wait(&mut patience, &error, tell)? {
+                ControlFlow::Continue(true) => {}
+                ControlFlow::Continue(false) => {
+                    let state = || checkpoint(index, last, trainers);
+                    self.write(&state, &|| Ok(self.run.save(&state())?), tell)?;
+                    return Err(error);
+                }
+                ControlFlow::Break(()) => return Ok(last),
             }
         }
-        Ok(Summary { run: self.run, outcomes, finished: true })
+    }
+
+    /// Writes files of the run by `write`, again and again while it waits for their disk. If they cannot be written, saves at least the
+    /// `state`, from which a resumed training writes them.
+    fn write(
+        &self,
+        state: &dyn Fn() -> Checkpoint,
+        write: &dyn Fn() -> Result<(), TrainingError>,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<(), TrainingError> {
+        let mut patience = Patience::default();
+        while let Err(why) = write() {
+            if self.wait(&mut patience, &why, tell)? != ControlFlow::Continue(true) {
+                let _ = self.run.save(&state()); // `why` says what to do, whether or not it is saved
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a moment if what failed because of `why` may succeed then, and returns whether to try again; breaks if the callback stops.
+    fn wait(
+        &self,
+        patience: &mut Patience,
+        why: &TrainingError,
+        tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<(), bool>, TrainingError> {
+        self.lock.beat()?; // if another machine has taken over, nothing more may be written
+        if !why.may_pass() {
+            return Ok(ControlFlow::Continue(false));
+        }
+        let first = patience.is_new();
+        Ok(tell(Event::Waiting { why, first }).map_continue(|()| patience.pause()))
     }
 
     /// The training of all heads with a seed.
@@ -175,21 +251,18 @@ impl Training<'_> {
         Ok(self.run.write_losses(seed, heads)?)
     }
 
-    /// Writes the files of a seed whose training has ended at the position `end`, and adds its outcomes to those of the seeds before.
+    /// Writes the files of a seed whose training has ended at the position `end`; `outcomes` are those of all seeds so far.
     fn write_seed(
         &self,
         seed: u64,
         trainers: &[HeadTrainer],
         end: TrainCursor,
-        outcomes: &mut Vec<Outcome>,
+        outcomes: &[Outcome],
     ) -> Result<(), TrainingError> {
         self.write_probes(seed, trainers, end)?;
         self.write_losses(seed, trainers)?;
-        for trainer in trainers {
-            let outcome = Outcome::from_trainer(trainer, seed);
-            self.run.write_outcome(&outcome)?;
-            outcomes.push(outcome);
-        }
+        let mut own = outcomes.iter().filter(|outcome| outcome.seed == seed);
+        own.try_for_each(|outcome| self.run.write_outcome(outcome))?;
         Ok(self.run.write_tables(outcomes)?)
     }
 
