@@ -17,7 +17,7 @@ use crate::app::paths;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::ExclusiveLock;
+use crate::model::io::file_lock::{ExclusiveLock, LockError};
 
 /// Time between two looks at processes and locks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -70,17 +70,15 @@ fn last_message(log: &str) -> String {
 ///
 /// # Errors
 /// If that cannot be found out, as while a network disk does not answer.
-pub fn is_running(plan: &Plan) -> anyhow::Result<bool> {
-    let path = lock(plan);
-    ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+pub fn is_running(plan: &Plan) -> Result<bool, LockError> {
+    ExclusiveLock::is_held(&lock(plan))
 }
 
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
 /// minutes, and what a dead one left is removed.
-pub fn confirm_running(plan: &Plan) -> anyhow::Result<bool> {
+pub fn confirm_running(plan: &Plan) -> Result<bool, LockError> {
     tell_of_other_machine(plan);
-    let path = lock(plan);
-    Ok(ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))?.is_none())
+    ExclusiveLock::take(&lock(plan)).map(|held| held.is_none())
 }
 
 /// Says why what follows may take minutes, if another machine has run the tasks.
@@ -96,11 +94,10 @@ fn tell_of_other_machine(plan: &Plan) {
 /// If another process runs them, or the disk refuses.
 pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     interrupt::listen();
-    let path = lock(plan);
     let begun = Instant::now();
     // A process that calls `is_running` holds the lock for a moment.
     let held = loop {
-        match ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))? {
+        match ExclusiveLock::take(&lock(plan))? {
             Some(held) => break held,
             None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
             None => {

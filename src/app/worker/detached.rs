@@ -28,7 +28,7 @@ use crate::app::jobs::{Cancel, Reporter, TrainCommand};
 use crate::app::paths::{make_folder, program};
 use crate::app::submit::status::end_of;
 use crate::model::io::atomic_file;
-use crate::model::io::file_lock::{ExclusiveLock, owner_file};
+use crate::model::io::file_lock::{ExclusiveLock, LockError, owner_file};
 use crate::model::io::process::host_name;
 use crate::model::io::temporary;
 use crate::model::train::run::RunLock;
@@ -142,15 +142,14 @@ fn ends_with_error(log: &str) -> bool {
 
 /// Takes the lock to train there; `None` while a training runs. A machine that died has left the run's own lock, too: that is watched
 /// at the same time, not afterwards by the training.
-fn take_lock(out: &Path) -> anyhow::Result<Option<ExclusiveLock>> {
-    let path = lock(out);
+fn take_lock(out: &Path) -> Result<Option<ExclusiveLock>, LockError> {
     std::thread::scope(|scope| {
         if RunLock::other_machine(out).is_some() {
             let watching = Builder::new().name("run lock".into());
             // If it cannot be started, or the run is in use, the training says so.
             let _ = watching.spawn_scoped(scope, || drop(RunLock::take(out)));
         }
-        ExclusiveLock::take(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+        ExclusiveLock::take(&lock(out))
     })
 }
 

@@ -4,8 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::Context;
-
 use super::event_sender::JobEvents;
 use super::growing_log::GrowingLog;
 use crate::app::jobs::detached::{EPOCHS, LOGS, PrintedLine, lock};
@@ -13,7 +11,7 @@ use crate::app::jobs::history::TrainHistory;
 use crate::app::jobs::history::disk::{RunSnapshot, Stamp, read};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::{Reporter, Unit};
-use crate::model::io::file_lock::ExclusiveLock;
+use crate::model::io::file_lock::{ExclusiveLock, LockError};
 
 /// Looks that must fail in a row before following ends with their error: a network file system may fail for a moment.
 pub(super) const ATTEMPTS: usize = 30;
@@ -76,9 +74,8 @@ impl<'a> Follower<'a> {
 ///
 /// # Errors
 /// If its lock cannot be tried.
-pub(super) fn is_running(out: &Path) -> anyhow::Result<bool> {
-    let path = lock(out);
-    ExclusiveLock::is_held(&path).with_context(|| format!("{}: cannot be locked", path.display()))
+pub(super) fn is_running(out: &Path) -> Result<bool, LockError> {
+    ExclusiveLock::is_held(&lock(out))
 }
 
 /// Whether the training has ended; `false` as well where that cannot be found out, up to [`ATTEMPTS`] times in a row.

@@ -88,6 +88,16 @@ impl Drop for LockedFile {
     }
 }
 
+/// Why the lock of a file can be neither taken nor tested.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: cannot be locked")]
+pub struct LockError {
+    /// The lock file.
+    pub path: PathBuf,
+    /// The system's error.
+    pub source: io::Error,
+}
+
 /// A lock that one process holds among all machines: that of a file, where locks are supported, which may not reach from one machine
 /// to another, and the [`HostLock`] of one beside it.
 #[derive(Debug)]
@@ -101,7 +111,14 @@ pub struct ExclusiveLock {
 impl ExclusiveLock {
     /// Tries to take the lock of the file `path`, which is created if absent; `None` if another process holds it. If one of another
     /// machine does or did, this may take minutes, as for [`HostLock::take`].
-    pub fn take(path: &Path) -> io::Result<Option<Self>> {
+    ///
+    /// # Errors
+    /// Those of the system, except that locks are not supported.
+    pub fn take(path: &Path) -> Result<Option<Self>, LockError> {
+        Self::try_take(path).map_err(|source| LockError { path: path.to_owned(), source })
+    }
+
+    fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         let file = match lock_within(&file, TEST_TIME)? {
             TryLock::Acquired => Some(file),
@@ -121,7 +138,14 @@ impl ExclusiveLock {
 
     /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. What another machine holds
     /// counts as held until this process has seen no sign of life for minutes.
-    pub fn is_held(path: &Path) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// Those of the system, except that locks are not supported.
+    pub fn is_held(path: &Path) -> Result<bool, LockError> {
+        Self::test(path).map_err(|source| LockError { path: path.to_owned(), source })
+    }
+
+    fn test(path: &Path) -> io::Result<bool> {
         let file = match File::options().read(true).write(true).open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             Err(error) if is_refused(error.kind()) => File::open(path)?, // another user's, or on a read-only disk
@@ -219,7 +243,9 @@ mod tests {
         }
         // Other errors do not mean that locks are not supported.
         failpoint::locks(Some(libc::EIO));
-        assert_eq!(ExclusiveLock::take(&path).unwrap_err().raw_os_error(), Some(libc::EIO));
+        let error = ExclusiveLock::is_held(&path).unwrap_err().to_string();
+        assert!(error.ends_with("train.lock: cannot be locked"), "{error}");
+        assert_eq!(ExclusiveLock::take(&path).unwrap_err().source.raw_os_error(), Some(libc::EIO));
         failpoint::locks(None);
         let right = ExclusiveLock::take(&path).unwrap().expect("nobody has it");
         assert!(right.file.is_some() && ExclusiveLock::is_held(&path).unwrap());
