@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::cache::{STALE_AFTER, Shard};
-use super::record::{Found, Record};
+use super::record::{Record, Unusable};
 use super::{
     CacheError, CacheManifest, MANIFEST, SHARD, TokenCache, TokenKey, count, io_error, read_manifest,
     shard_path,
@@ -70,23 +70,25 @@ impl CacheScan {
                 return Err(CacheError::Damaged { path: folder.join(MANIFEST), found });
             }
         }
-        let look = |index: usize| {
+        let look = |index: usize| -> Result<_, CacheError> {
             let path = shard_path(&folder, index);
             let exists = path.try_exists().map_err(io_error("open it", &path))?;
             let manifest = manifest.as_ref().filter(|_| exists);
-            let shard = manifest.map(|manifest| open_shard(&folder, &key, manifest, index)).transpose()?;
-            Ok::<_, CacheError>((exists, shard.unwrap_or(Ok(None))))
+            match manifest.map(|manifest| open_shard(&folder, &key, manifest, index)).transpose() {
+                Ok(shard) => Ok((exists, shard, None)),
+                Err(Unusable::Damaged { found, expected }) => {
+                    Ok((exists, None, Some(Damage { path, shard: index, found, expected })))
+                }
+                Err(Unusable::Disk(error)) => Err(error),
+            }
         };
         let (mut shards, mut damage, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
         let count = images.div_ceil(SHARD);
         'all: for first in (0..count).step_by(OPENED_AT_ONCE) {
             let some = first..(first + OPENED_AT_ONCE).min(count);
             let looked: Vec<_> = some.clone().into_par_iter().map(look).collect::<Result<_, _>>()?;
-            for (index, (exists, shard)) in some.zip(looked) {
-                let shard = shard.unwrap_or_else(|(found, expected)| {
-                    damage.push(Damage { path: shard_path(&folder, index), shard: index, found, expected });
-                    None
-                });
+            for (index, (exists, shard, damaged)) in some.zip(looked) {
+                damage.extend(damaged);
                 replaced.extend((exists && shard.is_none()).then_some(index));
                 // A manifest alone may claim any number of images.
                 let ends = shard.is_none() && !is_given;
@@ -173,26 +175,27 @@ impl CacheScan {
 /// Opens a shard and checks it against the manifest and its record.
 ///
 /// # Errors
-/// If its disk does not answer: the shard may be whole, and hours would be spent on making it again.
+/// If it is damaged, or its disk does not answer: then the shard may be whole, and hours would be spent on making it again.
 fn open_shard(
     folder: &Path,
     key: &str,
     manifest: &CacheManifest,
     index: usize,
-) -> Result<Found<(Shard, Option<Record>)>, CacheError> {
+) -> Result<(Shard, Option<Record>), Unusable> {
     let shard = match Shard::open(&shard_path(folder, index), manifest, index) {
         Ok(shard) => shard,
         Err(CacheError::Io { source, .. }) if is_of_file(source.kind()) => {
-            return Ok(Err((format!("it cannot be read: {source}"), "a file".to_owned())));
+            return Err(Unusable::damaged(format!("it cannot be read: {source}"), "a file"));
         }
         Err(CacheError::Damaged { found, .. }) => {
-            return Ok(Err((found, "a shard of this cache".to_owned())));
+            return Err(Unusable::damaged(found, "a shard of this cache"));
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(Unusable::Disk(error)),
     };
-    let record = Record::read(folder, key, index, count(manifest.images, index))?;
-    Ok(record.and_then(|record| match record {
-        None if manifest.records => Err(("it has no record of its contents".into(), "one next to it".into())),
-        record => Ok(Some((shard, record))),
-    }))
+    match Record::read(folder, key, index, count(manifest.images, index))? {
+        None if manifest.records => {
+            Err(Unusable::damaged("it has no record of its contents", "one next to it"))
+        }
+        record => Ok((shard, record)),
+    }
 }

@@ -1,19 +1,29 @@
 //! The record of a shard, in a file beside it: its cache, its index there, and digests of its contents.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{CacheError, SHARD, TokenKey, count, io_error, write_atomically};
-use crate::model::io::{atomic_file, is_of_file, sha256};
+use crate::model::io::{atomic_file, if_there, is_of_file, sha256};
 
 /// Longest record that is read, in bytes.
 const MAX_RECORD_BYTES: u64 = 1 << 16;
 
-/// What a file that may be absent holds; or what was found in its place, and what was expected.
-pub(super) type Found<T> = Result<Option<T>, (String, String)>;
+/// Why a shard or its record is of no use.
+pub(super) enum Unusable {
+    /// It is damaged, or belongs elsewhere.
+    Damaged { found: String, expected: String },
+    /// Its disk does not answer: it may be whole.
+    Disk(CacheError),
+}
+
+impl Unusable {
+    pub fn damaged(found: impl Into<String>, expected: impl Into<String>) -> Self {
+        Self::Damaged { found: found.into(), expected: expected.into() }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -53,42 +63,39 @@ pub fn tokens_digest(root: &Path, source: &TokenKey, images: usize) -> Option<St
 /// The records of all shards, `None` for one without.
 fn records(root: &Path, source: &TokenKey, images: usize) -> Vec<Option<Record>> {
     let (key, shards) = (source.key(), images.div_ceil(SHARD));
-    let of_shard =
-        |index| Record::read(&root.join(&key), &key, index, count(images, index)).ok()?.ok().flatten();
+    let of_shard = |index| Record::read(&root.join(&key), &key, index, count(images, index)).ok().flatten();
     (0..shards).into_par_iter().map(of_shard).collect()
 }
 
 impl Record {
-    /// Reads the record of shard `index`, of `count` images, of the cache `key`: `None` if there is none; or what was found, and what
-    /// was expected.
+    /// Reads the record of shard `index`, of `count` images, of the cache `key`; `None` if there is none.
     ///
     /// # Errors
-    /// If its disk does not answer.
-    pub fn read(folder: &Path, key: &str, index: usize, count: usize) -> Result<Found<Self>, CacheError> {
+    /// If it is damaged or of another shard, or its disk does not answer.
+    pub fn read(folder: &Path, key: &str, index: usize, count: usize) -> Result<Option<Self>, Unusable> {
         let path = path(folder, index);
-        let bytes = match atomic_file::read(&path, MAX_RECORD_BYTES) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ok(None)),
+        let bytes = match if_there(atomic_file::read(&path, MAX_RECORD_BYTES)) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return Ok(None),
             Err(error) if is_of_file(error.kind()) => {
-                return Ok(Err((format!("its record cannot be read: {error}"), "one".into())));
+                return Err(Unusable::damaged(format!("its record cannot be read: {error}"), "one"));
             }
-            bytes => bytes.map_err(io_error("read it", &path))?,
+            Err(error) => return Err(Unusable::Disk(io_error("read it", &path)(error))),
         };
-        let check = |record: Self| {
-            if (record.cache.as_str(), record.shard) != (key, index) {
-                let found = format!("its record is for shard {} of cache {}", record.shard, record.cache);
-                return Err((found, format!("shard {index} of {key}")));
+        let invalid =
+            |error: serde_json::Error| Unusable::damaged(format!("its record is not valid: {error}"), "one");
+        let record: Self = serde_json::from_slice(&bytes).map_err(invalid)?;
+        if (record.cache.as_str(), record.shard) != (key, index) {
+            let found = format!("its record is for shard {} of cache {}", record.shard, record.cache);
+            return Err(Unusable::damaged(found, format!("shard {index} of {key}")));
+        }
+        match &record.images {
+            Some(images) if images.len() != count => {
+                let found = format!("its record is for {} images", images.len());
+                Err(Unusable::damaged(found, count.to_string()))
             }
-            match &record.images {
-                Some(images) if images.len() != count => {
-                    Err((format!("its record is for {} images", images.len()), format!("{count}")))
-                }
-                _ => Ok(Some(record)),
-            }
-        };
-        let record = serde_json::from_slice(&bytes);
-        Ok(record
-            .map_err(|error| (format!("its record is not valid: {error}"), "one".into()))
-            .and_then(check))
+            _ => Ok(Some(record)),
+        }
     }
 
     /// Writes it beside its shard.
