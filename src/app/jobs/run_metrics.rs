@@ -34,7 +34,7 @@ pub struct ProbeMetrics {
     /// Its seed.
     pub seed: u64,
     /// Which of its two probes.
-    #[serde(with = "checkpoint")]
+    #[serde(with = "CheckpointName")]
     pub which: ProbeCheckpoint,
     /// SHA-256 of the probe file: a resumed training writes another one. Absent in files of earlier versions.
     #[serde(default)]
@@ -50,22 +50,12 @@ pub struct ProbeMetrics {
     pub metrics: Metrics,
 }
 
-/// A [`ProbeCheckpoint`] as files name it: `best` or `last`.
-mod checkpoint {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use super::ProbeCheckpoint;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-    pub fn serialize<S: Serializer>(which: &ProbeCheckpoint, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(which.name())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ProbeCheckpoint, D::Error> {
-        let word = String::deserialize(from)?;
-        let unknown = || de::Error::custom(format!("`which` is {word:?}, expected best or last"));
-        ProbeCheckpoint::find(&word).ok_or_else(unknown)
-    }
+/// A [`ProbeCheckpoint`] as files name it; messages name it otherwise.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ProbeCheckpoint", rename_all = "lowercase")]
+enum CheckpointName {
+    Best,
+    Last,
 }
 
 impl ProbeMetrics {
@@ -219,7 +209,7 @@ mod tests {
         let frozen = include_str!("../../../tests/fixtures/frozen/run/evaluation.json");
         let odd = frozen.replace(r#""which": "best""#, r#""which": "first""#);
         let refused = serde_json::from_str::<RunMetrics>(&odd).unwrap_err().to_string();
-        assert!(refused.contains("`which` is \"first\", expected best or last"), "{refused}");
+        assert!(refused.contains("unknown variant `first`, expected `best` or `last`"), "{refused}");
     }
 
     /// What a frozen run has of its probes, and a copy of the run without that, which lies in the folder.
