@@ -144,15 +144,13 @@ impl RunMetrics {
         stale.iter().map(note).collect()
     }
 
-    /// Merges it into the file in the run's folder; returns the file's path. The `first` time of an evaluation, what the file has of
-    /// other seeds is forgotten where one was trained again: this evaluation may measure some of them only.
+    /// Merges it into the file in the run's folder; returns the file's path. The `first` time of an evaluation, what the file has of a
+    /// probe that was trained again is dropped, and what its other seeds agreed in: this evaluation may measure some of them only.
     pub fn keep(self, run: &Run, first: bool) -> Result<PathBuf, RunError> {
         let _lock = run.evaluation_lock()?;
         let mut all = read(run)?.unwrap_or_default();
         if first {
-            let stale = all.probes.iter().filter(|probe| probe.is_stale(run));
-            let heads: Vec<_> = stale.map(|probe| (probe.head.clone(), probe.which)).collect();
-            heads.iter().for_each(|(head, which)| all.forget_other_seeds(head, *which));
+            all.drop_stale(run);
         }
         all.merge(self);
         // Who was asked first, and by whom, changes nothing.
@@ -259,8 +257,8 @@ mod tests {
         };
         let frozen = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
         let both = ["Darker", OTHER_SEEDS];
-        // Of three seeds the second is trained again, or none; then some are evaluated, one after the other.
-        let kinds_after = |file: &str, newer: &[(u64, &[&str])]| -> Vec<usize> {
+        // Of three seeds the second is trained again, or none; then come evaluations of some, one after the other.
+        let kinds_after = |file: &str, evaluations: &[&[(u64, &[&str])]]| -> Vec<usize> {
             let folder = tempfile::tempdir().unwrap();
             std::fs::copy(frozen.join("run.json"), folder.path().join("run.json")).unwrap();
             let run = Run::open(folder.path()).unwrap();
@@ -271,7 +269,7 @@ mod tests {
             let now = |seed: u64| ["a", file, "c"][seed as usize];
             let before = [(0, "a"), (1, "b"), (2, "c")].map(|(seed, file)| probe(seed, file, &both));
             RunMetrics { probes: before.into(), baselines: Vec::new() }.write(&run).unwrap();
-            for (at, (seed, kinds)) in newer.iter().enumerate() {
+            for (at, (seed, kinds)) in evaluations.iter().flat_map(|newer| newer.iter().enumerate()) {
                 let probes = vec![probe(*seed, now(*seed), kinds)];
                 RunMetrics { probes, baselines: Vec::new() }.keep(&run, at == 0).unwrap();
             }
@@ -279,13 +277,15 @@ mod tests {
             all.sort_by_key(|probe| probe.seed);
             all.iter().map(|probe| probe.metrics.stability.len()).collect()
         };
-        assert_eq!(kinds_after("b", &[(1, &[])]), [2, 2, 2], "its file is the same");
-        assert_eq!(kinds_after("new", &[(1, &[])]), [1, 0, 1]);
+        assert_eq!(kinds_after("b", &[&[(1, &[])]]), [2, 2, 2], "its file is the same");
+        assert_eq!(kinds_after("new", &[&[(1, &[])]]), [1, 0, 1]);
         assert_eq!(
-            kinds_after("new", &[(0, &both), (1, &both), (2, &both)]),
+            kinds_after("new", &[&[(0, &both), (1, &both), (2, &both)]]),
             [2, 2, 2],
             "all are measured again"
         );
-        assert_eq!(kinds_after("new", &[(0, &both), (1, &both)]), [2, 2, 1], "one is not");
+        assert_eq!(kinds_after("new", &[&[(0, &both), (1, &both)]]), [2, 2, 1], "one is not");
+        let without = kinds_after("new", &[&[(0, &both), (2, &both)], &[(0, &both)]]);
+        assert_eq!(without, [2, 2], "the second is never evaluated again");
     }
 }
