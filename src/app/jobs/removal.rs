@@ -1,5 +1,7 @@
 //! Removal curves of one image, or of every image of a dataset: the encoder's passes on the thread that owns it, all else in parallel.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -88,18 +90,26 @@ impl<'a> Encoder<'a> {
     }
 }
 
+/// Images of a dataset that could not be read again, as indices into it: a warning of each was given, for all probes.
+pub type UnreadImages = RefCell<BTreeSet<usize>>;
+
 /// Reads the remaining patches of a dataset's images.
 #[derive(Clone, Copy)]
 pub struct SubsetReader<'a> {
     encoder: Encoder<'a>,
     dataset: &'a Dataset,
     samples: &'a [usize],
+    unread: &'a UnreadImages,
 }
 
 impl<'a> SubsetReader<'a> {
-    /// A reader of `dataset`, of which `samples` lists the images to evaluate.
-    pub fn new(encoder: Encoder<'a>, dataset: &'a Dataset, samples: &'a [usize]) -> Self {
-        Self { encoder, dataset, samples }
+    /// A reader of `dataset`, of which `samples` lists the images to evaluate; it adds to the `unread` ones.
+    pub fn new(
+        encoder: Encoder<'a>,
+        (dataset, samples): (&'a Dataset, &'a [usize]),
+        unread: &'a UnreadImages,
+    ) -> Self {
+        Self { encoder, dataset, samples, unread }
     }
 
     /// Removes the patches of an image, given by its index in `samples`, for which the probe gave this answer.
@@ -111,8 +121,11 @@ impl<'a> SubsetReader<'a> {
         reporter: &mut dyn Reporter,
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
-        let source = &self.dataset.samples[self.samples[at]].source;
-        let Some(photo) = engine.decode_or_leave_out(source, "removal curves", reporter)? else {
+        let sample = self.samples[at];
+        let lacks = (!self.unread.borrow().contains(&sample)).then_some("removal curves");
+        let source = &self.dataset.samples[sample].source;
+        let Some(photo) = engine.decode_or_leave_out(source, lacks, reporter)? else {
+            self.unread.borrow_mut().insert(sample);
             return Ok(());
         };
         let reader = self.encoder.reader(engine)?;

@@ -15,7 +15,7 @@ use self::batches::{EvalContext, evaluate_until};
 use self::split_tokens::SplitTokens;
 use super::engine::Engine;
 use super::regions::RegionSource;
-use super::removal::{Encoder, SubsetReader};
+use super::removal::{Encoder, SubsetReader, UnreadImages};
 use super::train::labelled;
 use super::{BackboneId, ExplainSettings, JobError, ProbeId, Reporter};
 use crate::app::format::{count, counted, noun};
@@ -139,7 +139,7 @@ pub fn run(
     reporter: &mut dyn Reporter,
     tell: &mut dyn FnMut(EvalAnswer) -> anyhow::Result<()>,
 ) -> Result<(), JobError> {
-    let (mut tokens, digest) = (None, stored::request_digest(spec));
+    let (mut tokens, digest, unread) = (None, stored::request_digest(spec), UnreadImages::default());
     let request = (spec, digest.as_deref());
     // A stored evaluation is shown with the removal curves that it has.
     let lookup = EvalRequest { removals: Vec::new(), ..spec.clone() };
@@ -170,7 +170,7 @@ pub fn run(
         tokens.complete(engine, spec, reporter)?;
         // Named before the evaluation: meanwhile another file may be opened in the probe's place.
         let file = stored::file(engine, request, subject);
-        let result = JobError::answer(evaluate_probe(engine, spec, at, tokens, reporter))?;
+        let result = JobError::answer(evaluate_probe(engine, spec, at, (tokens, &unread), reporter))?;
         answer(subject, result.clone())?;
         // An encoder that was opened on another device meanwhile has made some of the curves.
         let is_of_one = spec.removals.is_empty() || stored::file(engine, request, subject) == file;
@@ -218,7 +218,7 @@ fn evaluate_probe(
     engine: &mut Engine,
     spec: &EvalRequest,
     at: usize,
-    split: &SplitTokens,
+    (split, unread): (&SplitTokens, &UnreadImages),
     reporter: &mut dyn Reporter,
 ) -> Result<Evaluation, JobError> {
     let EvalProbe { probe, backbone, change } = spec.subjects[at].clone();
@@ -246,7 +246,8 @@ fn evaluate_probe(
         1 => format!("Evaluating {name}"),
         count => format!("Evaluating {name}, {} of {count} probes", at + 1),
     };
-    let reader = SubsetReader::new(Encoder::Open(backbone, key), &spec.part.dataset, &spec.part.samples);
+    let images = (&*spec.part.dataset, &spec.part.samples[..]);
+    let reader = SubsetReader::new(Encoder::Open(backbone, key), images, unread);
     let subset_reader = removals.needs_encoder().then_some(reader);
     let context = EvalContext { what: &what, probe: [at, spec.subjects.len()], subset_reader };
     evaluate_until(engine, &mut evaluator, places.len(), context, reporter)?;

@@ -30,7 +30,7 @@ use crate::app::jobs::engine::Engine;
 use crate::app::jobs::extract::{self, ExtractOptions, Extracted, Plan, describe};
 use crate::app::jobs::inspect::sources::{probe_files, stems};
 use crate::app::jobs::regions::{RegionSource, of_samples};
-use crate::app::jobs::removal::{Encoder, SubsetReader};
+use crate::app::jobs::removal::{Encoder, SubsetReader, UnreadImages};
 use crate::app::jobs::result_file::ResultFile;
 use crate::app::jobs::tokens::{TokenReader, preprocessor};
 use crate::app::jobs::train::readable;
@@ -151,6 +151,7 @@ impl Eval<'_> {
         if let (Some(run), Some(files), true) = (run, &image_files, flags.reading.is_none()) {
             flags.check_images(run, files)?;
         }
+        let unread = UnreadImages::default();
         let inputs = Inputs {
             flags,
             setup: &setup,
@@ -167,7 +168,7 @@ impl Eval<'_> {
             image_files: image_files.clone(),
             subset_reader: encoder
                 .as_ref()
-                .map(|reader| SubsetReader::new(Encoder::Own(reader), dataset, samples)),
+                .map(|reader| SubsetReader::new(Encoder::Own(reader), (dataset, &samples[..]), &unread)),
             home: &home,
         };
         let taus = match self.stability(engine, &setup, &own_samples, reporter) {
