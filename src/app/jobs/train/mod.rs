@@ -178,7 +178,8 @@ fn existing(
     TrainSpec { plan, out, resume }: &TrainSpec,
     tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
 ) -> Result<Option<(RunLock, Run)>, TrainingError> {
-    if out.join("run.json").exists() {
+    let refused = |source| TrainingError::Out { folder: out.clone(), source };
+    if atomic_file::is_there(&out.join("run.json")).map_err(refused)? {
         if !*resume {
             return Err(RunError::Exists { folder: out.clone() }.into());
         }
@@ -187,7 +188,6 @@ fn existing(
     }
     // Before the backbone runs over all images.
     plan.check_out(out)?;
-    let refused = |source| TrainingError::Out { folder: out.clone(), source };
     atomic_file::can_write(out).map_err(refused)?;
     if out.join(LOCK).exists() {
         drop(take_lock(out, tell)?); // who waits for a run tries often: it is refused before the dataset is listed
@@ -201,4 +201,21 @@ fn take_lock(out: &Path, tell: &mut dyn FnMut(Event) -> ControlFlow<()>) -> Resu
         let _ = tell(Event::Watch { host }); // the next event decides whether to stop
     }
     RunLock::take(out)
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(unix)]
+    #[test]
+    fn a_run_that_its_disk_does_not_give_is_not_begun_anew() {
+        use super::*;
+        let folder = tempfile::tempdir().unwrap();
+        let plan = TrainPlan { settings: TrainSettings::default(), backbone: "".into(), heads: Vec::new() };
+        let spec = TrainSpec { plan, out: folder.path().to_owned(), resume: true };
+        let found = || existing(&spec, &mut |_| ControlFlow::Continue(())).map(|run| run.is_some());
+        assert!(matches!(found(), Ok(false)));
+        let manifest = folder.path().join("run.json");
+        std::os::unix::fs::symlink(&manifest, &manifest).unwrap(); // a link to itself cannot be followed
+        assert!(matches!(found(), Err(TrainingError::Out { .. })));
+    }
 }

@@ -228,7 +228,8 @@ impl Run {
     /// Starts a run in `folder`, which is created if absent.
     pub fn create(folder: &Path, manifest: Manifest, truth: &Truth) -> Result<Self, RunError> {
         let run = Self { folder: folder.to_owned(), manifest };
-        if run.manifest_path().exists() {
+        let path = run.manifest_path();
+        if atomic_file::is_there(&path).map_err(RunError::io("read", &path))? {
             return Err(RunError::Exists { folder: folder.to_owned() });
         }
         for folder in [folder.to_owned(), folder.join("probes"), folder.join("answers"), folder.join("state")]

@@ -1,5 +1,6 @@
 //! The outcome of one training of one head, `answers/<head>-s<seed>.json`, and the test images it was measured on.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -88,8 +89,12 @@ impl Run {
     pub fn outcomes(&self) -> Result<Vec<Outcome>, RunError> {
         let Manifest { seeds, heads, .. } = &self.manifest;
         let pairs = seeds.iter().flat_map(|seed| heads.iter().map(move |head| (seed, head)));
-        let finished = pairs.filter(|(seed, head)| self.outcome_path(&head.name, **seed).exists());
-        finished.map(|(seed, head)| self.outcome(&head.name, *seed)).collect()
+        let outcomes = pairs.map(|(seed, head)| self.outcome(&head.name, *seed));
+        let is_missing = |error: &RunError| match error {
+            RunError::Io { source, .. } => source.kind() == ErrorKind::NotFound,
+            _ => false,
+        };
+        outcomes.filter(|outcome| !outcome.as_ref().is_err_and(is_missing)).collect()
     }
 
     /// The outcome of a variant with a seed.
@@ -173,6 +178,22 @@ mod tests {
             let refused = changed(outcome, at, to);
             assert!(refused.contains("gap-s0.json: it is of `"), "{refused}");
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_disk_does_not_give_is_not_missing() {
+        let frozen = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/run");
+        let manifest = Run::open(&frozen).unwrap().manifest;
+        let folder = tempfile::tempdir().unwrap();
+        let create = || Run::create(folder.path(), manifest.clone(), &Truth::default());
+        let run = create().unwrap();
+        assert!(run.outcomes().unwrap().is_empty());
+        for path in [run.outcome_path("gap", 0), folder.path().join("run.json")] {
+            let _ = std::fs::remove_file(&path);
+            std::os::unix::fs::symlink(&path, &path).unwrap(); // a link to itself cannot be followed
+        }
+        assert!(run.outcomes().is_err() && matches!(create(), Err(RunError::Io { .. })));
     }
 
     #[test]
