@@ -304,6 +304,19 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
+    fn a_shard_that_its_disk_does_not_give_when_it_is_verified_is_not_damaged() {
+        let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
+        push(&mut Writer::open(root.path(), source.clone(), 1).unwrap(), 0..1, None);
+        let mut scan = CacheScan::open(root.path(), &source, Some(1)).unwrap();
+        let path = shard_path(&scan.folder, 0);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/proc/self/mem", &path).unwrap(); // whose beginning no process can read
+        let refused = scan.verify(&mut |_, _| std::ops::ControlFlow::Continue(())).unwrap_err();
+        assert!(matches!(refused, CacheError::Io { .. }) && scan.damage.is_empty(), "{refused}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
     fn what_another_is_still_writing_is_not_mapped() {
         let (root, source) = (tempfile::tempdir().unwrap(), source(Precision::Float16));
         let mut writer = Writer::open(root.path(), source.clone(), 2 * SHARD).unwrap();

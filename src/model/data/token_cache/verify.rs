@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::cache_scan::{CacheScan, Damage};
 use super::record::Record;
 use super::{CacheError, MANIFEST, io_error, shard_path, write_atomically};
-use crate::model::io::{is_settled, sha256};
+use crate::model::io::{is_of_file, is_settled, sha256};
 
 /// State of a shard's file when it was verified: length, modification time, SHA-256 of its record.
 type Stamp = (u64, SystemTime, String);
@@ -43,7 +43,7 @@ impl CacheScan {
     /// version get a record. `progress` is called with (bytes read, bytes in all) and stops it by `Break`.
     ///
     /// # Errors
-    /// If a shard's file does not exist any more.
+    /// If a shard's file does not exist any more, or its disk does not answer: it may be whole.
     pub fn verify(
         &mut self,
         progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
@@ -72,6 +72,7 @@ impl CacheScan {
                 read += length;
                 let found = match found {
                     Ok(found) => found,
+                    Err(error) if !is_of_file(error.kind()) => return Err(io_error("read it", path)(error)),
                     Err(error) => {
                         self.mark_damaged(*index, format!("it cannot be read: {error}"), "a file".to_owned());
                         continue;
