@@ -16,7 +16,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::outage::{Outage, of_disk};
+use super::outage::{Outage, bytes, of_disk};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
@@ -254,7 +254,7 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
 
 /// [`prepare`], with the SHA-256 of the very bytes that were decoded.
 pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
-    let bytes = match sample.source.bytes() {
+    let bytes = match bytes(&sample.source) {
         Ok(bytes) => bytes,
         Err(error) => return (Err(error.to_string()), Err(of_disk(&sample.source, &error))),
     };

@@ -10,7 +10,7 @@ use super::ExtractError;
 use super::flow::Image;
 use crate::model::data::ImageSource;
 use crate::model::data::image::ImageError;
-use crate::model::io::{atomic_file, failpoint};
+use crate::model::io::{atomic_file, failpoint, is_of_file};
 
 /// So many images in a row whose files cannot be read are an outage.
 const MIN_OUTAGE: usize = 16;
@@ -42,6 +42,17 @@ pub(in crate::app::jobs) fn is_away(image: &ImageSource, error: &ImageError) -> 
         // The folder of a file in the current one is the empty path.
         let folder = || Path::new(".").join(image.path.parent().unwrap_or(Path::new("")));
         kind != ErrorKind::NotFound || folder().read_dir().is_err()
+    })
+}
+
+/// The bytes of an image. One that its disk refuses is asked for once more a moment later: it would be left out for good.
+pub(super) fn bytes(image: &ImageSource) -> Result<Vec<u8>, ImageError> {
+    image.bytes().or_else(|error| match of_disk(image, &error) {
+        Some(kind) if !is_of_file(kind) => {
+            sleep(RETRY_INTERVAL);
+            image.bytes()
+        }
+        _ => Err(error),
     })
 }
 
@@ -102,6 +113,26 @@ mod tests {
         assert!(begun.elapsed() >= RETRY_INTERVAL);
         let (begun, mut patience) = (Instant::now(), Patience(begun.checked_sub(2 * PATIENCE)));
         assert!(!patience.pause() && begun.elapsed() < RETRY_INTERVAL);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_image_that_its_disk_refuses_once_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.png");
+        std::os::unix::fs::symlink(&path, &path).unwrap(); // a link to itself cannot be followed
+        let image = ImageSource::from(path.clone());
+        let read = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                sleep(RETRY_INTERVAL / 2);
+                std::fs::remove_file(&path).unwrap();
+                atomic_file::write(&path, b"a picture").unwrap();
+            });
+            bytes(&image)
+        });
+        assert_eq!(read.unwrap(), b"a picture");
+        let begun = Instant::now();
+        assert!(bytes(&folder.path().join("b.png").into()).is_err() && begun.elapsed() < RETRY_INTERVAL);
     }
 
     #[test]
