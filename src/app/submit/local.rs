@@ -12,12 +12,12 @@ use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::child_process::{ask_to_stop, own_group, stops_with_this_process};
 use crate::app::format::watching;
+use crate::app::jobs::extract::Patience;
 use crate::app::jobs::user_error::refuse;
-use crate::app::paths;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
-use crate::model::io::atomic_file;
 use crate::model::io::file_lock::{ExclusiveLock, LockError};
+use crate::model::io::{atomic_file, is_of_file};
 
 /// Time between two looks at processes and locks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -169,11 +169,11 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
         while running.len() < limit
             && let Some(task) = waiting.pop_front()
         {
-            paths::write(&plan.state(task), RUNNING.as_bytes())?;
+            write_state(plan, task, RUNNING)?;
             match spawn(plan, task) {
                 Ok(child) => running.push((task, child)),
                 Err(error) => {
-                    paths::write(&plan.state(task), format!("{NOT_STARTED}\n").as_bytes())?;
+                    write_state(plan, task, &format!("{NOT_STARTED}\n"))?;
                     return Err(error);
                 }
             }
@@ -184,7 +184,7 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
             match child.try_wait().context("a task cannot be checked")? {
                 Some(status) => {
                     let code = status.code().unwrap_or(KILLED); // a process that a signal ended has none
-                    paths::write(&plan.state(*task), format!("{code}\n").as_bytes())?;
+                    write_state(plan, *task, &format!("{code}\n"))?;
                     all_succeeded &= status.success();
                     running.remove(index);
                 }
@@ -195,6 +195,18 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
             return Ok(all_succeeded);
         }
         std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Writes the state of a task. A disk that does not take it is waited for, as an error stops the tasks that run.
+fn write_state(plan: &Plan, task: Task, content: &str) -> anyhow::Result<()> {
+    let (path, mut patience) = (plan.state(task), Patience::default());
+    let mut waits = || interrupt::flow().is_continue() && patience.pause();
+    loop {
+        match atomic_file::write(&path, content.as_bytes()) {
+            Err(why) if !is_of_file(why.kind()) && waits() => {}
+            written => return written.with_context(|| format!("{}: cannot be written", path.display())),
+        }
     }
 }
 
@@ -229,6 +241,30 @@ fn lock(plan: &Plan) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn the_state_of_a_task_is_written_once_its_disk_takes_it() {
+        use crate::app::paths::make_folder;
+        use crate::app::submit::flags::{SlurmFlags, SubmitTarget};
+        use crate::app::submit::plan::Stage;
+        let folder = tempfile::tempdir().unwrap();
+        let stages = vec![Stage::single("train", Vec::new())];
+        let plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
+        let task = Task { stage: 0, index: 0 };
+        let states = plan.home().join("state");
+        make_folder(&plan.home()).unwrap();
+        std::os::unix::fs::symlink(&states, &states).unwrap(); // a link to itself cannot be followed
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                std::fs::remove_file(&states).unwrap();
+                make_folder(&states).unwrap();
+            });
+            write_state(&plan, task, "0\n").unwrap();
+        });
+        assert_eq!(std::fs::read_to_string(plan.state(task)).unwrap(), "0\n");
+    }
 
     #[test]
     fn the_message_of_a_process_that_ended_names_the_file() {

@@ -84,7 +84,7 @@ impl<'a> Outage<'a> {
 
 /// Attempts at something that a disk refuses.
 #[derive(Default)]
-pub(in crate::app::jobs) struct Patience(Option<Instant>);
+pub(in crate::app) struct Patience(Option<Instant>);
 
 impl Patience {
     /// Whether nobody has waited yet.
