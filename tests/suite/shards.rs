@@ -344,6 +344,25 @@ fn tokens_of_images_whose_disk_is_gone_are_kept() {
     assert!(files(&cache(&desk)) == before);
 }
 
+#[cfg(unix)]
+#[test]
+fn an_image_that_its_disk_refuses_once_is_compared_all_the_same() {
+    let desk = Desk::new(3, 1);
+    let dataset = data::open(desk.data()).expect("a dataset");
+    let [plain, verifying] = [false, true].map(|verify| planned(&desk, &dataset, "cache", verify));
+    carry_out(&plain, &dataset).expect("tokens");
+    let (image, aside) = (&*dataset.samples[0].source.path, desk.path("aside.png"));
+    fs::rename(image, &aside).expect("renamed");
+    std::os::unix::fs::symlink(image, image).expect("a link that leads nowhere");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            fs::rename(&aside, image).expect("renamed");
+        });
+        carry_out(&verifying, &dataset).expect("it is there a moment later");
+    });
+}
+
 #[test]
 fn a_dataset_of_which_no_image_can_be_read_has_no_tokens() {
     let desk = Desk::new(2, 1);

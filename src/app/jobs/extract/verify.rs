@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use rayon::prelude::*;
 
-use super::outage::is_away;
+use super::outage::{bytes, is_away};
 use super::{Event, ExtractError, Plan};
 use crate::app::rate::RateMeter;
 use crate::model::data::Dataset;
@@ -54,8 +54,8 @@ impl Plan {
         for part in known.chunks(COMPARED_AT_ONCE) {
             let compare = |&image: &usize| {
                 let source = &dataset.samples[image].source; // a file, or a row of a table
-                match source.bytes() {
-                    Ok(bytes) => Ok(scan.changed(image, Some(&sha256::of_bytes(&bytes)))),
+                match bytes(source) {
+                    Ok(content) => Ok(scan.changed(image, Some(&sha256::of_bytes(&content)))),
                     // Its disk may not answer: no reason to give up the tokens that it has.
                     Err(why) if scan.changed(image, None) => {
                         let (image, is_away) = (source.to_string(), is_away(source, &why));
