@@ -154,6 +154,7 @@ pub fn run(
     let run = match begun {
         Some(mut run) => {
             resume::compare(&run, &manifest, true)?;
+            resume::compare_truth(&run, &truth(&dataset, &parts))?;
             run.tidy()?;
             if run.manifest.seeds != manifest.seeds {
                 run.set_seeds(&manifest.seeds)?;

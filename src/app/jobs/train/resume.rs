@@ -12,7 +12,7 @@ use crate::model::data::synsets;
 use crate::model::data::token_cache::{TokenCache, TokenKey};
 use crate::model::io::atomic_file;
 use crate::model::train::TrainConfig;
-use crate::model::train::run::{Manifest, Run, RunError, Selection, Variant};
+use crate::model::train::run::{Manifest, Run, RunError, Selection, Truth, Variant};
 
 impl TrainSettings {
     /// The settings a run was begun with, except for its heads: the manifest holds those under their own names.
@@ -96,6 +96,24 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     })
 }
 
+/// Refuses test images or classes of them other than the run's, whose numbers are the same and whose tokens do not tell.
+pub(super) fn compare_truth(run: &Run, asked: &Truth) -> Result<(), TrainingError> {
+    let found = run.truth()?;
+    let of_image = |truth: &Truth, at: usize| Some((*truth.indices.get(at)?, *truth.classes.get(at)?));
+    let differs = |at: &usize| of_image(&found, *at) != of_image(asked, *at);
+    let shown = |truth: &Truth, at: usize| {
+        let class = *truth.classes.get(at)?;
+        let name = run.manifest.dataset.classes.get(class)?;
+        Some(format!("{} is of `{name}`", truth.images.get(at)?))
+    };
+    let difference = (0..found.images.len().max(asked.images.len())).find(differs).map(|at| {
+        let [found, asked] =
+            [&found, asked].map(|truth| shown(truth, at).unwrap_or_else(|| "nothing".to_owned()));
+        ("answers/truth.json".to_owned(), found, asked)
+    });
+    refuse(run, difference, |_| OTHER_LABELS)
+}
+
 /// Whether two runs are of one training, with the same seeds, but for their heads, none of which both have.
 pub fn have_other_heads_alone(run: &Run, other: &Run) -> bool {
     let (heads, others) = (&run.manifest.heads, &other.manifest.heads);
@@ -150,6 +168,8 @@ const OTHER_BACKBONE: &str = "resume with `--resume --out` alone, or, if the fil
 const OTHER_SEEDS: &str = "seeds can only be added after those it has: use `--resume --out` alone (again, if another training has just added \
                            some), or train into another folder";
 const OTHER_IMAGES: &str = "an image was changed, added, removed or rewritten since; restore the dataset, or, if only the images' modification times differ, use `--resume --verify`, which compares their contents and continues; or train into another folder";
+const OTHER_LABELS: &str =
+    "the split or the classes of images were changed since: restore them, or train into another folder";
 const OTHER_HEADS: &str =
     "train the others in a folder of their own: `ssmprobe report RUN OTHERS` has one table of both";
 
@@ -253,6 +273,22 @@ mod tests {
         asked.dataset.classes = classes(["tench (n01440764)", "crane (n03126707)"]);
         let error = super::compare(&run, &asked, true).unwrap_err().to_string();
         assert!(error.contains("`dataset.classes`"), "{error}");
+    }
+
+    #[test]
+    fn a_run_does_not_go_on_with_other_test_images_or_other_classes_of_them() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
+        let run = super::Run::open(&folder).unwrap();
+        let truth = run.truth().unwrap();
+        super::compare_truth(&run, &truth).unwrap();
+        let (mut moved, mut other) = (truth.clone(), truth);
+        moved.indices[1] += 1;
+        other.classes[1] = 1 - other.classes[1];
+        for asked in [moved, other] {
+            let error = super::compare_truth(&run, &asked).unwrap_err().to_string();
+            let words = ["`answers/truth.json`", asked.images[1].as_str(), "restore them"];
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
     }
 
     #[test]
