@@ -12,17 +12,18 @@ use std::process::{Command, Output, Stdio};
 
 use safetensors::SafeTensors;
 use ssmprobe::app::cli;
+use ssmprobe::app::jobs::extract::{self, ExtractOptions, Plan, TokenSettings};
 use ssmprobe::app::jobs::run_metrics::{self, RunMetrics};
 use ssmprobe::app::jobs::train::{self, Event, TrainPlan, TrainSettings, TrainSpec};
 use ssmprobe::app::state::settings::{Settings, ThemeChoice};
 use ssmprobe::app::state::workspace::Workspace;
-use ssmprobe::model::device;
 use ssmprobe::model::io::atomic_file;
 use ssmprobe::model::io::failpoint::{self, Failure};
 use ssmprobe::model::io::temporary;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::TrainCursor;
 use ssmprobe::model::train::run::Run;
+use ssmprobe::model::{data, device};
 
 use crate::{hub, run};
 
@@ -476,6 +477,44 @@ fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no
             assert_eq!((waits.len(), position), (waited, TrainCursor { epoch: saved, step: 0 }), "{out}");
             assert_eq!(train(out, None), (Ok(true), Vec::new()));
             run::assert_same_training(&desk.path(out), &desk.path("whole"));
+        }
+    });
+}
+
+#[test]
+fn a_disk_that_fails_for_a_moment_ends_no_extraction() {
+    apart("faults::a_disk_that_fails_for_a_moment_ends_no_extraction", || {
+        let desk = run::Desk::new(70, 24);
+        let dataset = data::open(desk.data()).expect("a dataset");
+        let device = device::choose("cpu").expect("a processor").device;
+        // The fault comes so many file steps after the first batch; whether it came, how often it was waited for, and the files.
+        let extract = |cache: &str, mut fault: Option<usize>| {
+            let tokens = TokenSettings { cache: Some(desk.path(cache)), ..TokenSettings::default() };
+            let plan = Plan::new(ExtractOptions::new(run::backbone(), tokens), &dataset).expect("a plan");
+            let mut waits = 0;
+            let end = plan.run(&dataset, &device, &mut |event| {
+                match event {
+                    extract::Event::Progress(_) => {
+                        fault.take().into_iter().for_each(|at| failpoint::files(at, Failure::Once(5)));
+                    }
+                    extract::Event::Waiting { why, first } => {
+                        assert!(first && why.waited_for().contains("tokens-00"), "{why}");
+                        waits += 1;
+                    }
+                    _ => {}
+                }
+                ControlFlow::Continue(())
+            });
+            let fired = failpoint::none();
+            end.expect("tokens");
+            (fired, waits, tree(&desk.path(cache)))
+        };
+        let (_, _, whole) = extract("whole", None);
+        // Past the manifest, which may be written by then: the first shard and its record.
+        for at in 5..13 {
+            let (fired, waits, found) = extract(&format!("cut-{at}"), Some(at));
+            assert_eq!((fired, waits), (true, 1), "at step {at}");
+            assert!(found == whole, "other tokens after a fault at step {at}");
         }
     });
 }

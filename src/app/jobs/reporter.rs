@@ -89,6 +89,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         Event::Damaged(damage) => reporter.warn(format!("Extracted again: {damage}")),
         Event::Leak(text) => reporter.warn(text.clone()),
         Event::OutOfMemory { images } => reporter.warn(out_of_memory(*images)),
+        Event::Waiting { why, first: true } => reporter.warn(why.waited_for()),
         Event::Checked(_)
         | Event::Adopted { .. }
         | Event::Compared(_)
@@ -96,6 +97,7 @@ pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
         | Event::Unknown { .. }
         | Event::Unreadable { .. }
         | Event::LeftOut { .. } // evaluations report them themselves
+        | Event::Waiting { .. }
         | Event::Done(_)
         | Event::Stopped(_) => {}
     }

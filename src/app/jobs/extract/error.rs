@@ -1,5 +1,6 @@
 //! Errors of an extraction.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::app::format;
@@ -9,6 +10,8 @@ use crate::model::backbone::preprocess::PreprocessError;
 use crate::model::backbone::token_spec::Layer;
 use crate::model::backbone::weights::WeightsError;
 use crate::model::data::token_cache::{CacheError, Precision};
+use crate::model::io::atomic_file::is_refused;
+use crate::model::io::is_of_file;
 
 /// Errors of an extraction.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,21 @@ pub enum ExtractError {
         format::counted(*images, "image", "images")
     )]
     Stopped { done: usize, images: usize },
+}
+
+impl ExtractError {
+    /// Whether a disk did not take tokens, which may do so a moment later. One that is full stays so: tokens are what fills it.
+    pub(super) fn may_pass(&self) -> bool {
+        let Self::Cache(CacheError::Io { source, .. }) = self else { return false };
+        let is_full = matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+        !is_full && !is_of_file(source.kind()) && !is_refused(source.kind())
+    }
+
+    /// The warning that an extraction waits for what [may pass](Self::may_pass).
+    pub fn waited_for(&self) -> String {
+        let cause = std::error::Error::source(self).map_or_else(String::new, |cause| format!(" ({cause})"));
+        format!("the extraction waits for its disk, a minute at most: {self}{cause}")
+    }
 }
 
 /// The advice that halves tokens of this precision.

@@ -16,7 +16,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::outage::{Outage, bytes, of_disk};
+use super::outage::{Outage, Patience, bytes, of_disk};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
@@ -121,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// Extracts the tokens that `writers`, one per layer, miss.
+    /// Extracts the tokens that `writers`, one per layer, miss. Where their disk fails for a moment, goes on after the last whole shard.
     fn extract_missing(
         &self,
         writers: Vec<Writer>,
@@ -130,12 +130,41 @@ impl Plan {
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
-        let writers = Writers::new(writers);
+        let (mut writers, mut patience) = (Writers::new(writers), Patience::default());
+        loop {
+            let before = writers.done();
+            let Err(why) = self.try_missing(&reader, &mut writers, (dataset, device), on_event) else {
+                return Ok(writers.all);
+            };
+            if writers.done() > before {
+                patience = Patience::default();
+            }
+            if !why.may_pass() {
+                return Err(why);
+            }
+            if on_event(Event::Waiting { why: &why, first: patience.is_new() }).is_break() {
+                return Err(ExtractError::Stopped { done: writers.done(), images: self.images });
+            }
+            if !patience.pause() {
+                return Err(why);
+            }
+            writers = Writers::new(writers.all.into_iter().map(Writer::rewound).collect());
+        }
+    }
+
+    /// Extracts the tokens that `writers` miss, until one of them fails.
+    fn try_missing(
+        &self,
+        reader: &TokenReader,
+        writers: &mut Writers,
+        (dataset, device): (&Dataset, &Device),
+        on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
+    ) -> Result<(), ExtractError> {
         let missing = writers.missing.clone();
         // Layers may miss different images, and a part leaves some to others.
         let kept = writers.done().min(self.images - missing.len());
         let samples: Vec<&Sample> = missing.iter().map(|&image| &dataset.samples[image]).collect();
-        std::thread::scope(|scope| {
+        let ended = std::thread::scope(|scope| {
             // Before and after the backbone's own batch, one batch waits in the channel and one is worked on.
             let (image_sender, images) = sync_channel(1);
             let (token_sender, tokens) = sync_channel(1);
@@ -150,17 +179,15 @@ impl Plan {
                 .spawn_scoped(scope, || write(writers, tokens))
                 .map_err(ExtractError::Thread)?;
             let outage = Outage::new(&dataset.root);
-            let read = self.run_backbone(&reader, (&missing, kept), (images, outage), token_sender, on_event);
-            let (written, writing) = join(writing);
-            let writers = written?;
-            let (decoding, mut spent) = (
-                join(decoding),
-                read?.ok_or(ExtractError::Stopped { done: writers.done(), images: self.images })?,
-            );
-            (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
-            let _ = on_event(Event::Done(spent)); // there is nothing left to stop
-            Ok(writers.all)
-        })
+            let read = self.run_backbone(reader, (&missing, kept), (images, outage), token_sender, on_event);
+            Ok::<_, ExtractError>((read, join(writing), join(decoding)))
+        });
+        let (read, (written, writing), decoding) = ended?;
+        written?;
+        let mut spent = read?.ok_or(ExtractError::Stopped { done: writers.done(), images: self.images })?;
+        (spent.decoding, spent.writing) = (decoding.as_secs_f64(), writing.as_secs_f64());
+        let _ = on_event(Event::Done(spent)); // there is nothing left to stop
+        Ok(())
     }
 
     /// Runs the backbone on every batch of the `missing` images and sends its tokens; `done` images are already
@@ -264,7 +291,7 @@ pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
 }
 
 /// Writes every batch received until the first error; also returns the time spent writing.
-fn write(mut writers: Writers, batches: Receiver<Batch>) -> (Result<Writers, CacheError>, Duration) {
+fn write(writers: &mut Writers, batches: Receiver<Batch>) -> (Result<(), CacheError>, Duration) {
     let mut spent = Duration::ZERO;
     for batch in batches {
         let begun = Instant::now();
@@ -275,7 +302,7 @@ fn write(mut writers: Writers, batches: Receiver<Batch>) -> (Result<Writers, Cac
         }
         spent += begun.elapsed();
     }
-    (Ok(writers), spent)
+    (Ok(()), spent)
 }
 
 /// The writers of all layers. An image whose tokens several of them miss is read once for all.

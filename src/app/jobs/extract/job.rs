@@ -72,7 +72,7 @@ fn report(
 ) -> ControlFlow<()> {
     reporter.extract(event, dataset);
     let paused = match event {
-        Event::Verifying { .. } | Event::Progress(_) => reporter.pause(engine),
+        Event::Verifying { .. } | Event::Progress(_) | Event::Waiting { .. } => reporter.pause(engine),
         _ => reporter.cancel().check(),
     };
     if paused.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

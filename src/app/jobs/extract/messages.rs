@@ -73,11 +73,13 @@ impl Messages {
                 }
             }
             Event::Leak(text) => Line::Warning(text.clone()),
+            Event::Waiting { why, first: true } => Line::Warning(why.waited_for()),
             Event::Stopped(error) => Line::End(error.to_string()),
             Event::Progress(_)
             | Event::Checked(_)
             | Event::Verifying { .. }
             | Event::Compared(_)
+            | Event::Waiting { .. }
             | Event::Done(_) => return None,
         })
     }

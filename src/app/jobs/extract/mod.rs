@@ -84,6 +84,9 @@ pub enum Event<'a> {
     LeftOut { images: usize },
     /// The device ran out of memory: from here on a forward pass takes this number of images.
     OutOfMemory { images: usize },
+    /// A disk does not take tokens, because of `why`: it is tried again every second, and this event sent, for a minute at most. It is
+    /// to be told the `first` time.
+    Waiting { why: &'a ExtractError, first: bool },
     /// The image of this sample cannot be read and is left out.
     Unreadable { sample: usize, why: &'a str },
     /// Images are in both the training and the held-out part, in the words of [`leak_warning`].

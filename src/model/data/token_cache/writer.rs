@@ -78,6 +78,11 @@ impl Writer {
         Self { about: Some((names, config)), ..self }
     }
 
+    /// The same writer before the images of which no whole shard is written yet: they are pushed once more.
+    pub fn rewound(self) -> Self {
+        Self { pending: Vec::new(), ..self }
+    }
+
     /// Restricts this writer to the shards of a range; other writers may write the others at the same time.
     pub fn only(&mut self, shards: Range<usize>) {
         let before = self.missing().len();
@@ -186,7 +191,8 @@ impl Writer {
             let known = digests.iter().any(Option::is_some);
             let images = known.then_some(digests);
             let (cache, sha256) = (self.source.key(), sha256::of_bytes(&bytes));
-            Record { cache, shard, sha256, images }.write(&self.folder)?;
+            let written = Record { cache, shard, sha256, images }.write(&self.folder);
+            written.inspect_err(|_| self.replaced.push(shard))?;
         }
         self.wanted.pop_front();
         Ok(())
