@@ -69,7 +69,9 @@ impl Run {
         }
         let lock = RunLock::take(folder)?;
         let run = match Self::create(folder, manifest.clone(), &truth) {
-            Err(RunError::Exists { .. }) if Self::open(folder)?.manifest == manifest => Self::open(folder)?,
+            Err(RunError::Exists { .. }) if is_of_parts(&Self::open(folder)?.manifest, &manifest) => {
+                Self::open(folder)?
+            }
             created => created?,
         };
         run.tidy()?;
@@ -145,6 +147,12 @@ fn differing_field(first: &Manifest, part: &Manifest) -> Option<String> {
     keys.find(|key| first.get(*key) != part.get(*key)).cloned()
 }
 
+/// Whether a run was begun by a join of the same parts, though the first may since have been trained again on another device.
+fn is_of_parts(begun: &Manifest, manifest: &Manifest) -> bool {
+    let same = (&begun.seeds, &begun.heads) == (&manifest.seeds, &manifest.heads);
+    same && differing_field(begun, manifest).is_none()
+}
+
 /// Copies the file `from` to `to`.
 fn copy(from: &Path, to: &Path) -> Result<(), RunError> {
     write(to, &atomic_file::read(from, super::MAX_JSON_BYTES).map_err(RunError::io("read", from))?)
@@ -166,5 +174,8 @@ mod tests {
         assert_eq!(differing_field(&before, &of_class("crane (n02012849)")), None);
         let other = differing_field(&before, &of_class("crane (n03126707)"));
         assert_eq!(other.as_deref(), Some("dataset"));
+        let device = |device: &str| Manifest { device: device.to_owned(), ..before.clone() };
+        assert!(is_of_parts(&device("cpu"), &device("cuda")), "a join that was killed is repeated");
+        assert!(!is_of_parts(&before, &Manifest { seeds: vec![9], ..before.clone() }));
     }
 }
