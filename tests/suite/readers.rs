@@ -449,8 +449,8 @@ fn removal(room: &Room) -> Outcome {
     for mode in removal.modes.keys() {
         for quantity in Quantity::ALL {
             for step in [0, removal.fraction.len() - 1, usize::MAX] {
-                let view = RemovalView { mode: *mode, quantity, step, ..RemovalView::new(&removal) };
-                let plot = RemovalPlot::with_view(removal.clone(), view);
+                let mut plot = RemovalPlot::new(removal.clone(), None)?;
+                plot.view = RemovalView { mode: *mode, quantity, step, ..plot.view };
                 plotted(&plot);
                 let _ = plot.at(step);
             }

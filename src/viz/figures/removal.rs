@@ -169,11 +169,6 @@ impl RemovalPlot {
         Ok(Self { view: RemovalView::new(&removal), removal, operands })
     }
 
-    /// The curves of an image, with `view` selecting what is shown.
-    pub fn with_view(removal: Arc<Removal>, view: RemovalView) -> Self {
-        Self { removal, view, operands: None }
-    }
-
     /// The curves that were subtracted, if any.
     fn other(&self) -> Option<&Removal> {
         self.operands.as_ref().map(|[_, other]| &**other)

@@ -14,7 +14,7 @@ use ssmprobe::viz::difference;
 use ssmprobe::viz::export;
 use ssmprobe::viz::figures::curves::Part;
 use ssmprobe::viz::figures::dataset::{self, ColorBy, OVERVIEWS};
-use ssmprobe::viz::figures::removal::{RemovalPlot, RemovalView};
+use ssmprobe::viz::figures::removal::RemovalPlot;
 use ssmprobe::viz::figures::stability::StabilityPlot;
 use ssmprobe::viz::figures::trace_plot::TracePlot;
 
@@ -81,10 +81,7 @@ pub fn plots(theme: &Theme) -> Vec<(String, Scene)> {
         ("image_map", plot(&small::image_map(ColorBy::Outcome))),
         ("image_map-class", plot(&small::image_map(ColorBy::Class))),
         ("stability", plot(&StabilityPlot(small::stability().into()))),
-        (
-            "removal",
-            plot(&RemovalPlot::with_view(small::removal().into(), RemovalView::new(&small::removal()))),
-        ),
+        ("removal", plot(&RemovalPlot::new(small::removal().into(), None).expect("curves"))),
         (
             "removal-difference",
             plot(

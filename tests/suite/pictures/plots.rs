@@ -51,9 +51,10 @@ pub fn stability() {
 pub fn removal() {
     let removed = Arc::new(small::removal());
     for theme in looks() {
-        let mut view = RemovalView::new(&removed);
-        assert_eq!((view.mode, view.ranking.as_str(), view.step), (Mode::Frozen, "evidence", 2));
-        let marks = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
+        let mut plot = RemovalPlot::new(removed.clone(), None).expect("curves");
+        let RemovalView { mode, ranking, step, .. } = &plot.view;
+        assert_eq!((*mode, ranking.as_str(), *step), (Mode::Frozen, "evidence", 2));
+        let marks = plotted(&plot, &theme);
         for (way, name) in ["Share taken away", "Share put back"].into_iter().enumerate() {
             let axes = marks.axes(way);
             assert!(axes.x.rises() && axes.x_name == name, "{}", axes.x_name);
@@ -86,16 +87,13 @@ pub fn removal() {
             }
         }
         assert!(marks.has("Evidence, 6 of 12 tokens left") && marks.has("Removed: tokens, frozen"));
-        view.quantity = Quantity::Probability;
-        view.step = 0;
-        let marks = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
+        (plot.view.quantity, plot.view.step) = (Quantity::Probability, 0);
+        let marks = plotted(&plot, &theme);
         assert!(marks.has("Evidence, 12 of 12 tokens left") && marks.has("Evidence, 1 of 12 tokens left"));
         assert!(marks.axes(0).y_name == "Probability of heron");
-        view.quantity = Quantity::Margin;
-        let margin = plotted(&RemovalPlot::with_view(removed.clone(), view.clone()), &theme);
-        assert!(margin.axes(0).y_name == "Margin of heron over wren");
-        view.mode = Mode::Patches;
-        let plot = RemovalPlot::with_view(removed.clone(), view);
+        plot.view.quantity = Quantity::Margin;
+        assert!(plotted(&plot, &theme).axes(0).y_name == "Margin of heron over wren");
+        plot.view.mode = Mode::Patches;
         let why = Plot::draw_column(&plot, &theme, export::points(85.0)).expect_err("nothing of patches");
         assert_eq!(why.0, "No patch is known");
     }
@@ -104,7 +102,7 @@ pub fn removal() {
 #[test]
 fn beside_a_point_of_removal_curves_its_own_step_is_pointed_at() {
     let removed = Arc::new(small::removal());
-    let plot = RemovalPlot::with_view(removed.clone(), RemovalView::new(&removed));
+    let plot = RemovalPlot::new(removed.clone(), None).expect("curves");
     let scene = plot.draw_column(&Theme::light(), COLUMN).expect("curves");
     let marks = Marks::of(&scene, &Theme::light());
     for Axes { area, x, .. } in [0, 1].map(|way| marks.axes(way)) {
@@ -120,8 +118,7 @@ fn beside_a_point_of_removal_curves_its_own_step_is_pointed_at() {
 
 #[test]
 fn removal_curves_are_not_flattened_by_a_small_pane() {
-    let removed = small::removal();
-    let plot = RemovalPlot::with_view(removed.clone().into(), RemovalView::new(&removed));
+    let plot = RemovalPlot::new(small::removal().into(), None).expect("curves");
     let [narrow, wide] = [170.0, 300.0].map(|width| Size { width, ..plot.legible(width) });
     // In a low one the pictures take less than the curves.
     let sizes = [(narrow, 35.0), (wide, 35.0), (Size { width: 420.0, height: 215.0 }, 90.0)];
@@ -135,8 +132,7 @@ fn removal_curves_are_not_flattened_by_a_small_pane() {
 
 #[test]
 fn pictures_of_removal_curves_say_how_many_tokens_are_left_and_do_not_cover_each_others_words() {
-    let removed = small::removal();
-    let plot = RemovalPlot::with_view(removed.clone().into(), RemovalView::new(&removed));
+    let plot = RemovalPlot::new(small::removal().into(), None).expect("curves");
     for (theme, width) in looks().into_iter().flat_map(|theme| [130.0, 300.0].map(|w| (theme.clone(), w))) {
         let size = Size { width, height: 200.0 };
         let words = Marks::of(&plot.scene(&theme, size).expect("curves"), &theme).words();
