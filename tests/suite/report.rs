@@ -1518,9 +1518,9 @@ fn the_figure_of_settings_has_no_coverage_of_another_file() {
     heads
         .iter()
         .for_each(|head| std::fs::write(run.probe_path(head, 0, ProbeCheckpoint::Best), head).unwrap());
-    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,", "sinkhorn,20,50,0.5,1,,1,"]);
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,,iterations", "sinkhorn,20,50,0.5,1,,1,,iterations"]);
     std::fs::write(run.probe_path(heads[1], 0, ProbeCheckpoint::Best), "trained on").unwrap();
-    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,", "sinkhorn,20,50,,1,,,"]);
+    assert_eq!(rows(), ["sinkhorn,5,50,0.5,1,,1,,iterations", "sinkhorn,20,50,,1,,,,iterations"]);
 }
 
 /// A figure is of one setting, and several runs may vary others.

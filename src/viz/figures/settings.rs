@@ -161,6 +161,7 @@ impl Plot for SettingsPlot {
             .numbers("accuracy_standard_deviation", all().map(|(_, point)| point.accuracy.deviation))
             .numbers("rank_coverage_seeds", coverage(|number| Some(number.seeds as f64)))
             .numbers("rank_coverage_standard_deviation", coverage(|number| number.deviation))
+            .words("setting", all().map(|_| self.setting.clone()))
     }
 }
 

@@ -314,7 +314,7 @@ pub fn settings() {
     };
     let expected: Vec<Point> = edge(1.0).into_iter().chain(edge(-1.0).into_iter().rev()).collect();
     assert_close("the band", marks.areas(marks.swatch("softsort").alpha(0.16))[0], expected, 0.02);
-    assert_eq!(plot.table().row(0)[4..], ["4", "3", "1", ""]);
+    assert_eq!(plot.table().row(0)[4..], ["4", "3", "1", "", "temperature"]);
     // All bands are below all lines: that of a later line would veil an earlier one.
     plot.lines[1].points.iter_mut().for_each(|point| point.accuracy.deviation = Some(20.0));
     plot.lines.iter_mut().flat_map(|line| &mut line.points).for_each(|point| point.coverage = None);
