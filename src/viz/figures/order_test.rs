@@ -222,12 +222,16 @@ impl Figure for OrderTest {
         let Some(Found::Some(Outcome { logit, margin })) = &trace.order_test else { return Table::default() };
         // Numbers that place an order among all orders of its tokens belong to one test: a difference leaves them out.
         let of_one = ["against", "z", "p", "p_normal", "draws", "headroom"];
-        let rows = |of: &OrderContrast| -> Vec<(&'static str, f64)> {
+        let bins = if trace.minus.is_some() { 0 } else { HISTOGRAM_BINS };
+        let rows = |of: &OrderContrast| -> Vec<(String, f64)> {
             let is_kept = |(name, _): &(&str, f64)| trace.minus.is_none() || !of_one.contains(name);
-            numbers(of).into_iter().filter(is_kept).collect()
+            let named = numbers(of).into_iter().filter(is_kept).map(|(name, v)| (name.to_owned(), v));
+            let count = |bin: usize| of.reassigned.histogram.get(bin).map_or(f64::NAN, |n| f64::from(*n));
+            let drawn = (0..bins).map(|bin| (format!("drawn_from_z_{:.1}", bin_z(bin)), count(bin)));
+            named.chain(drawn).collect()
         };
         let values = |of: &OrderContrast| rows(of).into_iter().map(|(_, value)| value);
-        let words = rows(logit).into_iter().map(|(name, _)| name.to_owned());
+        let words = rows(logit).into_iter().map(|(name, _)| name);
         let table = Table::default().words("number", words).numbers(&head(trace, "logit"), values(logit));
         match margin {
             Some(margin) => table.numbers(&head(trace, "margin"), values(margin)),
@@ -321,10 +325,14 @@ fn draw_parts(scene: &mut Scene, shown: &OrderContrast, frame: &Frame, room: Box
     }
 }
 
+/// Where a bin begins, in standard deviations from the mean.
+fn bin_z(bin: usize) -> f64 {
+    HISTOGRAM_END * (2.0 * bin as f64 / HISTOGRAM_BINS as f64 - 1.0)
+}
+
 /// The value at which a bin begins.
 fn bin_start(shown: &OrderContrast, bin: usize) -> f64 {
-    let z = HISTOGRAM_END * (2.0 * bin as f64 / HISTOGRAM_BINS as f64 - 1.0);
-    shown.reassigned.mean + z * shown.reassigned.std
+    shown.reassigned.mean + bin_z(bin) * shown.reassigned.std
 }
 
 /// The share of a normal distribution in a bin centred at `z` standard deviations: its density there times the bin width.

@@ -178,7 +178,13 @@ fn its_table_has_every_number_under_its_name() {
         ("fixed_order", -0.3),
         ("routing", 1.4),
     ];
-    assert_eq!(of("margin"), expected.map(|(name, value)| (name.to_owned(), value)));
+    let margin = of("margin");
+    let (numbers, drawn) = margin.split_at(expected.len());
+    assert_eq!(numbers, expected.map(|(name, value)| (name.to_owned(), value)));
+    assert_eq!(drawn.len(), HISTOGRAM_BINS, "the histogram");
+    for (bin, name, count) in [(0, "-4.0", 0), (10, "-2.0", 130), (20, "0.0", 850), (39, "3.8", 0)] {
+        assert_eq!(drawn[bin], (format!("drawn_from_z_{name}"), f64::from(count)));
+    }
     let logit = of("logit");
     assert!(logit[1].1.is_nan() && [logit[0].1, logit[8].1, logit[5].1] == [7.5, 8.5, 0.25], "{logit:?}");
 }
