@@ -246,6 +246,11 @@ pub trait Figure: Sync {
     /// The preferred height at `width`, in points. The trace has been checked.
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32;
 
+    /// Lines of its own legend above a chart that figures side by side align, in a figure of this `width` in points.
+    fn legend_lines(&self, _trace: &Trace, _width: f32) -> usize {
+        0
+    }
+
     /// The height beyond which more space is of no use, in points.
     fn max_height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
         1.4 * self.height(trace, options, width)
@@ -306,7 +311,14 @@ impl Options {
 }
 
 /// Margin around a figure, in points: letters may overhang their box.
-const MARGIN: f32 = 2.0;
+pub const MARGIN: f32 = 2.0;
+
+/// Lines of the longest legend of a figure of these traces side by side, each `width` points wide without its margin. Those that it
+/// does not show have none.
+pub fn legend_lines<'a>(figure: &dyn Figure, traces: impl Iterator<Item = &'a Trace>, width: f32) -> usize {
+    let shown = traces.filter(|trace| figure.lacks(trace).is_none());
+    shown.map(|trace| figure.legend_lines(trace, width)).max().unwrap_or(0)
+}
 
 /// Draws a trace that has been checked, and marks the step of the reading where one is set.
 fn marked(

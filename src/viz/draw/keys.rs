@@ -13,6 +13,8 @@ pub enum Keys {
     /// The figure.
     #[default]
     Own,
+    /// The figure, beside others: the longest legend above their charts has so many lines.
+    Beside(usize),
     /// The row it stands in.
     Shared,
 }
@@ -38,6 +40,18 @@ impl Keys {
     /// Whether the row draws them.
     pub fn are_shared(self) -> bool {
         self == Self::Shared
+    }
+
+    /// The lines of the longest legend, of which the figure's own has so many.
+    pub fn legend_lines(self, own: usize) -> usize {
+        if let Self::Beside(longest) = self { longest.max(own) } else { own }
+    }
+
+    /// What of `area`, which begins below the figure's own legend, lies below the longest one.
+    pub fn below_legend(self, area: Box2) -> Box2 {
+        let Self::Beside(lines) = self else { return area };
+        let top = lines as f32 * legend::ROW_PT + legend::BELOW_PT;
+        if lines > 0 && top > area.y { Box2::new(area.x, top, area.w, area.bottom() - top) } else { area }
     }
 
     /// [`legend::legend`], here or in the row; returns the height it takes here.

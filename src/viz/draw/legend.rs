@@ -8,8 +8,9 @@ use crate::viz::{MARGIN, Size};
 
 /// Number of colours of a colour bar.
 pub(super) const BAR_STEPS: usize = 128;
-/// Height of a row of a legend, in points.
+/// Height of a row of a legend, and of the gap below the last one, in points.
 pub const ROW_PT: f32 = pt::TICK + 3.0;
+pub(super) const BELOW_PT: f32 = 2.0;
 /// Gap between a box and its colour bar, and width of the bar, in points.
 const BAR_GAP_PT: f32 = 4.0;
 const BAR_PT: f32 = 5.0;
@@ -67,7 +68,7 @@ pub fn legend(
         scene.text_mid([x + before, y], text, size, theme.ink, Anchor::Start);
         x += width + 9.0;
     }
-    if entries.is_empty() { 0.0 } else { y + row / 2.0 + 2.0 - at[1] }
+    if entries.is_empty() { 0.0 } else { y + row / 2.0 + BELOW_PT - at[1] }
 }
 
 /// The number of rows that the entries take at a width of `room` points.

@@ -93,6 +93,11 @@ pub fn memories(trace: &Trace) -> Option<Vec<f64>> {
     if trace.minus.is_some() { None } else { relative_rms(kernels(trace)) }
 }
 
+/// Whether there are [`memories`], found without computing them.
+pub fn has_memory(trace: &Trace) -> bool {
+    trace.minus.is_none() && kernels(trace).any(|kernel| kernel.data.iter().any(|k| k.abs() > 0.0))
+}
+
 /// Root mean square of every kernel row, all kernels together, divided by the largest; `None` where all are zero.
 fn relative_rms<'a>(kernels: impl Iterator<Item = &'a Matrix>) -> Option<Vec<f64>> {
     let mut power: Vec<f64> = Vec::new();

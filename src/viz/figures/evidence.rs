@@ -4,7 +4,7 @@
 
 use super::token_map::class_name;
 use crate::model::trace::Routing;
-use crate::viz::draw::{bars, order::memories};
+use crate::viz::draw::{bars, order::has_memory, order::memories};
 use crate::viz::figures::prelude::*;
 use crate::viz::{lacking, no_order};
 
@@ -49,6 +49,15 @@ impl Figure for Evidence {
             least_width: 48.0,
             ..Properties::default()
         }
+    }
+
+    fn legend_lines(&self, trace: &Trace, width: f32) -> usize {
+        if trace.evidence.position.is_none() {
+            return 0;
+        }
+        let (mut scratch, room) = (Scene::new(width, 0.0, "", None), Box2::new(0.0, 0.0, width, 0.0));
+        let whole = Options { limits: Some((0.0, 1.0)), ..Options::default() };
+        (key_exact(&mut scratch, &Theme::light(), trace, room, &whole).y / legend::ROW_PT) as usize
     }
 
     fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
@@ -143,12 +152,12 @@ fn key_exact(scene: &mut Scene, theme: &Theme, trace: &Trace, room: Box2, option
         (Mark::Line(strokes(theme)[1]), "In raster order"),
         (Mark::Patch(theme.band), "|K|, own scale"),
     ];
-    let has = [true, true, trace.evidence.position_raster.is_some(), memories(trace).is_some()];
+    let has = [true, true, trace.evidence.position_raster.is_some(), has_memory(trace)];
     let key: Vec<_> = all.into_iter().zip(has).filter_map(|(entry, has)| has.then_some(entry)).collect();
     let height = keys.legend(scene, theme, [room.x, room.y], room.w, &key);
     let mut scratch = Scene::new(room.w, 0.0, "", None);
     let whole = keys.legend(&mut scratch, theme, [0.0; 2], room.w, &all);
-    below(room, if options.limits.is_some() { whole } else { height })
+    keys.below_legend(below(room, if options.limits.is_some() { whole } else { height }))
 }
 
 /// The strokes of lines as routed and in raster order. The second is only there to compare with: thin, and in no colour of the

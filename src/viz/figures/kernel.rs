@@ -115,7 +115,8 @@ fn draw_difference(
     let (lines, decay) = difference_lines(trace, minus).ok_or_else(zero)?;
     let n = trace.grid.len();
     let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-    let outer = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
+    let below = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
+    let outer = options.keys.below_legend(below);
     let limits = options.limits.or_else(|| Kernel.limits(trace)).unwrap_or_default();
     let x = Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);
     let y = Axis::new(around_zero(limits), "Δ K[j] / max |K|", 4);
@@ -160,8 +161,12 @@ impl Figure for Kernel {
         Properties { marks_step: true, least_width: 110.0, ..Properties::default() }
     }
 
-    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        let lines = legend::lines(width, &key(trace, &Theme::light(), width));
+    fn legend_lines(&self, trace: &Trace, width: f32) -> usize {
+        legend::lines(width, &key(trace, &Theme::light(), width))
+    }
+
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        let lines = options.keys.legend_lines(self.legend_lines(trace, width));
         // In a narrow cell a legend of several lines would leave the chart no height.
         (width * 0.5).max(lines as f32 * legend::ROW_PT + MIN_CHART_PT)
     }
@@ -204,7 +209,8 @@ impl Figure for Kernel {
         };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
-        let outer = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
+        let below = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));
+        let outer = options.keys.below_legend(below);
         let name = if options.log { "|K[j]| / max |K|" } else { "K[j] / max |K|" };
         let x =
             Axis::counts(Scale::linear(0.0, n.max(2) as f64 - 1.0), "Steps before the end, j", 5).up_to(n);

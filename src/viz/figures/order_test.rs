@@ -120,16 +120,18 @@ impl Figure for OrderTest {
         Properties { is_for_one_class: true, names_classes: true, ..Properties::default() }
     }
 
-    fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
-        match trace.minus {
-            Some(_) => DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT,
-            None => {
-                let lines = |shown| legend::lines(width, &key(&Theme::light(), shown, width));
-                let more = contrast(trace).map_or(0, lines).saturating_sub(2);
-                // A legend of more than two lines takes no height from the chart.
-                width * 0.5 + 3.0 * ROW_PT + more as f32 * legend::ROW_PT
-            }
+    fn legend_lines(&self, trace: &Trace, width: f32) -> usize {
+        let lines = |shown| legend::lines(width, &key(&Theme::light(), shown, width));
+        contrast(trace).ok().filter(|_| trace.minus.is_none()).map_or(0, lines)
+    }
+
+    fn height(&self, trace: &Trace, options: &Options, width: f32) -> f32 {
+        if trace.minus.is_some() {
+            return DIFFERENCE_PARTS.len() as f32 * ROW_PT + AXIS_PT;
         }
+        let more = options.keys.legend_lines(self.legend_lines(trace, width)).saturating_sub(2);
+        // A legend of more than two lines takes no height from the chart.
+        width * 0.5 + 3.0 * ROW_PT + more as f32 * legend::ROW_PT
     }
 
     /// Only of a difference.
@@ -172,6 +174,7 @@ impl Figure for OrderTest {
         let mut scene = Scene::new(size.width, size.height, "Order test", theme.background);
         let [normal, read, end] = strokes(theme);
         let below = legend::above(&mut scene, theme, size, &key(theme, shown, size.width));
+        let below = options.keys.below_legend(below);
         let spread = HISTOGRAM_END * null.std;
         // The fixed order of a soft plan may give a value far from those of all random orders.
         let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];

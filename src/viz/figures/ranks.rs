@@ -32,6 +32,28 @@ fn histogram(trace: &Trace) -> Option<Vec<f64>> {
     Some(counts)
 }
 
+/// How many positions at either end are the edges.
+fn edge(n: usize) -> usize {
+    (n / 10).max(1)
+}
+
+/// The colours of bars: of a difference, of those above zero and of those below.
+fn colors(trace: &Trace, theme: &Theme) -> [Color; 2] {
+    if trace.minus.is_some() { [theme.positive, theme.negative] } else { [theme.series(0); 2] }
+}
+
+/// The entries of the legend.
+fn key(trace: &Trace, theme: &Theme) -> Vec<(Mark, String)> {
+    let [more, fewer] = colors(trace, theme).map(Mark::Patch);
+    let edge_name = match edge(trace.grid.len()) {
+        1 => "First and last position".to_owned(),
+        edge => format!("First and last {edge} positions"),
+    };
+    let fewer = trace.minus.as_ref().map(|_| (fewer, "Fewer".to_owned()));
+    let bars = (more, label(trace, "Tokens by best position"));
+    std::iter::once(bars).chain(fewer).chain([(Mark::Patch(theme.band), edge_name)]).collect()
+}
+
 /// The diagnostics below the histogram that the trace has.
 fn rank_strips(trace: &Trace) -> Vec<Strip> {
     SHOWN.iter().filter_map(|name| Strip::from_trace(trace, name)).collect()
@@ -50,6 +72,10 @@ impl Figure for Ranks {
     fn height(&self, trace: &Trace, _: &Options, width: f32) -> f32 {
         let strips = rank_strips(trace).len() as f32;
         width * 0.3 + 40.0 + if strips > 0.0 { strips_height(strips) } else { 0.0 }
+    }
+
+    fn legend_lines(&self, trace: &Trace, width: f32) -> usize {
+        legend::lines(width, &key(trace, &Theme::light()))
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -74,21 +100,10 @@ impl Figure for Ranks {
         let strip_data = rank_strips(trace);
         let under = if strip_data.is_empty() { 0.0 } else { strips_height(strip_data.len() as f32) };
         let mut scene = Scene::new(size.width, size.height, "Rank use", theme.background);
-        let edge = (n / 10).max(1);
-        let edge_name = match edge {
-            1 => "First and last position".to_owned(),
-            _ => format!("First and last {edge} positions"),
-        };
-        let is_difference = trace.minus.is_some();
-        let [more, fewer] = match is_difference {
-            true => [theme.positive, theme.negative],
-            false => [theme.series(0); 2],
-        };
-        let named = label(trace, "Tokens by best position");
-        let mut entries = vec![(Mark::Patch(more), &*named)];
-        entries.extend(is_difference.then_some((Mark::Patch(fewer), "Fewer")));
-        entries.push((Mark::Patch(theme.band), &*edge_name));
-        let room = legend::above(&mut scene, theme, size, &entries);
+        let (edge, is_difference) = (edge(n), trace.minus.is_some());
+        let [more, fewer] = colors(trace, theme);
+        let room = legend::above(&mut scene, theme, size, &key(trace, theme));
+        let room = options.keys.below_legend(room);
         let (low, high) = options.limits.or_else(|| self.limits(trace)).unwrap_or_default();
         let top = high.max(1.0);
         let scale = match is_difference {

@@ -137,3 +137,18 @@ fn one_class_for_all_columns_is_offered_on_the_last_line_of_controls() {
     let [offer, export] = ["crane", "Export comparison…"].map(|label| window.place(label));
     assert!((offer.center().y - export.center().y).abs() < 2.0, "{offer:?} {export:?}");
 }
+
+#[test]
+fn charts_of_a_row_begin_at_one_height_in_the_window() {
+    let mut other = small::swept();
+    other.other_kernels = vec![other.other_kernels[0].clone(); 7]; // more lines of its legend than the first has
+    let mut window = showing(&[small::planned(), other]);
+    window.resize(1440.0, 900.0);
+    window.dispatch(Command::SetRows(["kernel".to_owned()].into()));
+    window.click("Compare");
+    let painted = painted(window.harness.output());
+    let names = painted.iter().filter(|(text, ..)| text == "K[j] / max |K|");
+    let names: Vec<f32> = names.map(|(.., whole)| whole.center().y).collect();
+    let [own, other] = names[..] else { panic!("{names:?}") };
+    assert!((own - other).abs() < 1.0, "{own} and {other}");
+}

@@ -2,13 +2,15 @@
 
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
+use ssmprobe::viz::difference::subtract;
 use ssmprobe::viz::draw::{font, series};
 use ssmprobe::viz::figures::curves::{self, Curves, Means, Part, Series, TrainingPlot};
 use ssmprobe::viz::figures::rates::RatesPlot;
 use ssmprobe::viz::figures::removal::{Quantity, RemovalPlot, RemovalView};
 use ssmprobe::viz::figures::settings::{SettingPoint, SettingsPlot};
 use ssmprobe::viz::figures::stability::StabilityPlot;
-use ssmprobe::viz::{Size, export};
+use ssmprobe::viz::figures::trace_plot::TracePlot;
+use ssmprobe::viz::{MARGIN, Size, export};
 
 use super::marks::Axes;
 use super::prelude::*;
@@ -441,5 +443,37 @@ fn probes_side_by_side_stand_in_their_order_on_one_scale() {
             rows[0] < rows[1] && covers[0].0.bottom() < rows[1],
             "a row a figure, in the order asked for"
         );
+    }
+}
+
+#[test]
+fn charts_of_a_row_begin_and_end_at_one_height_whatever_their_legends_say() {
+    let (theme, cell, planned) = (Theme::light(), 220.0, small::planned());
+    let mut described = small::planned();
+    small::contrasts(&mut described)[1].descriptive = true;
+    for (id, other, is_difference) in [
+        ("kernel", small::swept(), false),
+        ("order_test", described, false),
+        ("evidence", small::swept(), false),
+        ("ranks", small::other(), true),
+    ] {
+        let figure = find(id).expect("a figure");
+        let row = side_by_side(&[&planned, &other], &[figure], &Options::default());
+        let against = is_difference.then(|| row.traces[0].clone());
+        let row = TracePlot { own_scales: true, against, ..row };
+        let other = if is_difference { subtract(&other, &planned).expect("one grid") } else { other };
+        // The upper and the lower end of every chart.
+        let charts = |scene: &Scene| -> Vec<[f32; 2]> {
+            let marks = Marks::of(scene, &theme);
+            marks.lines(theme.axis, 3).iter().map(|axes| [axes[0][1], axes[1][1]]).collect()
+        };
+        let size = Size { width: cell, height: 150.0 };
+        let alone = [&planned, &other].map(|trace| figure.scene(trace, &Options::default(), &theme, size));
+        let [own, others] = alone.map(|scene| charts(&scene.expect("a chart"))[0][0]);
+        assert!((own - others).abs() > 5.0, "{id}: legends of as many lines");
+        let row = row.draw_column(&theme, 2.0 * cell + 10.0 + 2.0 * MARGIN).expect("two columns");
+        let all = charts(&row);
+        let (own, others) = all.split_at(all.len() / 2);
+        assert_close(id, own, others, 0.02);
     }
 }

@@ -13,7 +13,9 @@ use crate::app::state::{Column, ColumnState, RevealTarget};
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::in_reach;
 use crate::viz::difference::{OTHER_TOKENS, other_class, other_tokens};
+use crate::viz::draw::Keys;
 use crate::viz::figures::trace_plot::TracePlot;
+use crate::viz::{MARGIN, Options, legend_lines};
 
 /// Minimum width of a column.
 const MIN_COLUMN_PX: f32 = 260.0;
@@ -89,8 +91,9 @@ impl Panel for Compare {
             let heads = row(ui, &columns, "head", size, |ui, id| column_head::ui(ui, cx, id, width));
             let rows = &cx.state.views.rows;
             for figure in cx.state.figures().filter(|figure| rows.contains(figure.id())) {
-                let size = Vec2::new(width, Self::row_height(cx, figure, width));
-                row(ui, &columns, figure.id(), size, |ui, id| self.figure_ui(ui, cx, figure, id));
+                let keys = self.keys(cx, figure, width);
+                let size = Vec2::new(width, Self::row_height(cx, figure, keys, width));
+                row(ui, &columns, figure.id(), size, |ui, id| self.figure_ui(ui, cx, figure, keys, id));
             }
             column_head::keep_names(ui, cx, &columns, |at| place(heads, at, size));
             follow_focus(ui);
@@ -183,11 +186,28 @@ impl Compare {
         }
     }
 
+    /// The legends of a figure's row, above which its charts begin at one height.
+    fn keys(&mut self, cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> Keys {
+        let pinned = cx.state.selection.reference;
+        let reference = cx.state.reference().filter(|_| cx.state.views.difference);
+        let shown = cx.state.compared().filter_map(|(id, column)| {
+            let trace = column.shown.trace()?;
+            match reference.filter(|_| pinned != Some(id)) {
+                Some(reference) => self.differences.between(id, trace, reference).ok(),
+                None => Some(trace.clone()),
+            }
+        });
+        let shown: Vec<Arc<Trace>> = shown.collect();
+        let room = width / zoom(width) - 2.0 * MARGIN;
+        Keys::Beside(legend_lines(figure, shown.iter().map(|trace| &**trace), room))
+    }
+
     /// Height of a figure's row: that of the column that needs most.
-    fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, width: f32) -> f32 {
+    fn row_height(cx: &PanelContext<'_>, figure: &'static dyn Figure, keys: Keys, width: f32) -> f32 {
         let zoom = zoom(width);
         let traces = cx.state.compared().filter_map(|(_, column)| column.shown.trace());
-        let height = |trace: &Arc<Trace>| figure.height(trace, &cx.options(figure, trace), width / zoom);
+        let options = |trace: &Trace| Options { keys, ..cx.options(figure, trace) };
+        let height = |trace: &Arc<Trace>| figure.height(trace, &options(trace), width / zoom);
         let natural = traces.map(|trace| height(trace) * zoom);
         natural.fold(110.0, f32::max).min(620.0) + 6.0
     }
@@ -214,6 +234,7 @@ impl Compare {
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
         figure: &'static dyn Figure,
+        keys: Keys,
         id: ColumnId,
     ) {
         let Some(column) = cx.state.columns.get(&id) else { return };
@@ -250,6 +271,7 @@ impl Compare {
                 Err(why) => return placeholder::empty(ui, &why.0),
             },
         };
+        options.keys = keys;
         let view = self.views.entry((id, figure.id())).or_default();
         let is_outdated = cx.state.is_outdated(id);
         let subject = Subject { figure, trace: &trace, options, headed: false, of, is_outdated };

@@ -8,7 +8,7 @@ use egui::{Popup, Pos2, Tooltip};
 
 use super::plot_view::{PaintedPlot, PlotArea, PlotView, menu};
 use crate::app::window::panels::prelude::*;
-use crate::viz::draw::{Hover, Theme, order, playhead};
+use crate::viz::draw::{Hover, Keys, Theme, order, playhead};
 use crate::viz::figures::plot::Plot;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::readout::Readout;
@@ -115,7 +115,8 @@ impl FigureView {
             canvas.mark(ui, scene, place(token), cx.theme);
         }
         let export = || {
-            let options = Options { step: step.or(plot.options.step), ..plot.options.clone() };
+            let step = step.or(plot.options.step);
+            let options = Options { step, keys: Keys::Own, ..plot.options.clone() };
             let file = TracePlot { options, headed: true, ..plot.clone() };
             // A difference is exported with the traces of both.
             Arc::new(match &of {

@@ -7,7 +7,7 @@ use super::{GAP_PT, Grid};
 use crate::viz::draw::check::check;
 use crate::viz::draw::keys::{self, Deferred};
 use crate::viz::figures::prelude::*;
-use crate::viz::{SharedLimits, marked};
+use crate::viz::{SharedLimits, legend_lines, marked};
 
 /// Width of the cells that are drawn only to collect the legend, axes and colour bar they hand over.
 const NOMINAL_WIDTH_PT: f32 = 120.0;
@@ -105,6 +105,12 @@ impl<'a> Row<'a> {
         self.options.first().is_some_and(|options| options.keys.are_shared())
     }
 
+    /// Who draws the legends of cells of this width: their charts begin at one height, whatever the legend of each says.
+    fn keys(&self, width: f32) -> Keys {
+        let shown = self.cells.iter().filter_map(|cell| cell.as_deref().ok());
+        if self.shares_keys() { Keys::Shared } else { Keys::Beside(legend_lines(self.figure, shown, width)) }
+    }
+
     /// Smallest width at which a cell can be read.
     pub fn least_width(&self) -> f32 {
         let own = if self.figure.properties().shares_keys && !self.shares_keys() { 130.0 } else { 0.0 };
@@ -126,7 +132,7 @@ impl<'a> Row<'a> {
     /// Draws the cell of column `at`, at the height its figure asks for.
     fn cell(&self, at: usize, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let trace = self.cells[at].as_ref().map_err(Clone::clone)?;
-        let options = &self.options[at];
+        let options = &Options { keys: self.keys(width), ..self.options[at].clone() };
         let size = Size { width, height: self.figure.height(trace, options, width) };
         marked(self.figure, trace, options, theme, size)
     }
