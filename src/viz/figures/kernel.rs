@@ -32,6 +32,19 @@ fn quantiles(kernel: &Matrix, f: impl Fn(f64) -> f64) -> Vec<[f64; 3]> {
     rows(kernel).map(of_step).collect()
 }
 
+/// [`quantiles`] of every kernel, divided by the largest magnitude of all of them, where `log` of magnitudes; `None` if all are zero.
+fn spreads(trace: &Trace, log: bool) -> Option<Vec<Vec<[f64; 3]>>> {
+    let largest = largest(trace);
+    let relative = |k: f64| if log { k.abs() / largest } else { k / largest };
+    let is_scaled = largest > 0.0 && largest.is_finite();
+    is_scaled.then(|| kernels(trace).map(|kernel| quantiles(kernel, relative)).collect())
+}
+
+/// The limits of these quantiles and of 1, the largest magnitude.
+fn limits(spreads: &[Vec<[f64; 3]>]) -> Option<(f64, f64)> {
+    extent(spreads.iter().flatten().flatten().chain(&[1.0]).copied())
+}
+
 fn no_kernel(trace: &Trace) -> Empty {
     Empty(format!("{} has no memory kernel", lacking(trace, trace.kernel.is_some()).head))
 }
@@ -91,11 +104,8 @@ type Lines = Vec<Vec<f64>>;
 /// The difference of the kernels of every sweep, and that of the powers of the radius; `None` if all kernels of one trace are zero.
 fn difference_lines(trace: &Trace, minus: &Trace) -> Option<(Lines, Option<Vec<f64>>)> {
     let medians = |trace: &Trace| -> Option<Lines> {
-        let largest = largest(trace);
-        let median = |kernel: &Matrix| {
-            quantiles(kernel, |k| k / largest).into_iter().map(|[_, middle, _]| middle).collect()
-        };
-        (largest > 0.0 && largest.is_finite()).then(|| kernels(trace).map(median).collect())
+        let median = |spread: Vec<[f64; 3]>| spread.into_iter().map(|[_, middle, _]| middle).collect();
+        Some(spreads(trace, false)?.into_iter().map(median).collect())
     };
     let (own, other) = (medians(trace)?, medians(minus)?);
     let powers = |r: f64| -> Vec<f64> { (0..trace.grid.len()).map(|j| f64::powi(r, j as i32)).collect() };
@@ -181,9 +191,9 @@ impl Figure for Kernel {
         (own != other).then(|| Empty(why()))
     }
 
-    /// The limits of a difference; `None` otherwise, as kernels divided by their largest magnitude share a scale already.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        let (lines, decay) = difference_lines(trace, trace.minus.as_deref()?)?;
+        let Some(minus) = &trace.minus else { return limits(&spreads(trace, false)?) };
+        let (lines, decay) = difference_lines(trace, minus)?;
         extent(lines.into_iter().chain(decay).flatten())
     }
 
@@ -191,22 +201,13 @@ impl Figure for Kernel {
         if let Some(minus) = &trace.minus {
             return draw_difference(trace, minus, options, theme, size);
         }
-        let all: Vec<&Matrix> = kernels(trace).collect();
-        let first = all.first().copied().ok_or_else(|| no_kernel(trace))?;
-        let n = first.rows;
-        let largest = largest(trace);
-        if largest <= 0.0 || !largest.is_finite() {
-            return Err(Empty("The kernel is zero at every step".to_owned()));
-        }
-        let normalise = |v: f64| if options.log { v.abs() / largest } else { v / largest };
-        let spreads: Vec<Vec<[f64; 3]>> = all.iter().map(|kernel| quantiles(kernel, normalise)).collect();
-        let is_channelwise = first.cols > 1;
-        let (lo, hi) = extent(spreads.iter().flatten().flatten().copied()).unwrap_or((0.0, 1.0));
-        let scale = if options.log {
-            Scale::log(lo.max(1e-12), 1.0, 6)
-        } else {
-            Scale::padded(lo.min(0.0), hi.max(1.0))
-        };
+        let first = trace.kernel.as_ref().ok_or_else(|| no_kernel(trace))?;
+        let (n, is_channelwise) = (first.rows, first.cols > 1);
+        let zero = || Empty("The kernel is zero at every step".to_owned());
+        let spreads = spreads(trace, options.log).ok_or_else(zero)?;
+        let (lo, hi) = options.limits.or_else(|| limits(&spreads)).unwrap_or((0.0, 1.0));
+        // From a limit below zero, which no magnitude has, a logarithmic one shows six decades.
+        let scale = if options.log { Scale::log(lo, hi, 6) } else { Scale::padded(lo.min(0.0), hi) };
 
         let mut scene = Scene::new(size.width, size.height, "Memory kernel", theme.background);
         let below = legend::above(&mut scene, theme, size, &key(trace, theme, size.width));

@@ -1,9 +1,11 @@
 //! Pictures of the memory kernel, by steps before the end, and of evidence by position.
 
 use ssmprobe::model::trace::Matrix;
+use ssmprobe::viz::figures::trace_plot::TracePlot;
 
 use super::marks::Axes;
 use super::prelude::*;
+use super::side_by_side;
 use super::small::{EXACT, EXACT_RASTER, KERNEL, PROXY, PROXY_RASTER, SECOND};
 
 /// The expected points of a curve over steps or positions.
@@ -73,6 +75,29 @@ fn the_radius_is_not_cut_in_a_narrow_legend() {
         let marks = Marks::of(&scene, &theme);
         assert!(marks.has(powers) && marks.has("Spectral radius ρ = 0.9877"), "{:?}", marks.words());
     }
+}
+
+#[test]
+fn kernels_side_by_side_share_their_axis() {
+    let (theme, mut low) = (Theme::light(), small::planned());
+    low.kernel.as_mut().expect("a kernel").data[N - 1] = -0.025;
+    let kernel = [find("kernel").expect("a figure")];
+    let ends = |plot: &TracePlot| {
+        let marks = Marks::of(&plot.draw_column(&theme, 400.0).expect("two columns"), &theme);
+        [0, 1].map(|column| {
+            let Axes { area, y, .. } = marks.axes(column);
+            [area.bottom(), area.y].map(|end| y.number(end))
+        })
+    };
+    let row = side_by_side(&[&small::planned(), &low], &kernel, &Options::default());
+    let [one, other] = ends(&row);
+    assert_close("one scale", one, other, 1e-3);
+    let [one, other] = ends(&TracePlot { own_scales: true, ..row });
+    assert!(one[0] > other[0] + 0.3, "each on its own: {one:?}, {other:?}");
+    // By itself on limits that were asked for, of which a twentieth is left free.
+    let options = Options { limits: Some((-1.0, 2.0)), ..Options::default() };
+    let Axes { area, y, .. } = drawn("kernel", &low, &options, &theme).axes(0);
+    assert_close("limits", [area.bottom(), area.y].map(|end| y.number(end)), [-1.15, 2.15], 1e-3);
 }
 
 #[test]
