@@ -92,13 +92,9 @@ pub fn subtract(trace: &Trace, reference: &Trace) -> Result<Trace, Empty> {
             .ok_or_else(|| "The other trace has none for this class".to_owned())
             .into();
     }
-    if made.evidence.token.is_none() {
-        let why = if same {
-            "One of the two traces has no exact evidence"
-        } else {
-            "The evidence is for another class"
-        };
-        made.evidence.why_none = Some(why.to_owned());
+    if made.evidence.token.is_none() && a.token.is_some() {
+        let why = if same { "The other trace has no evidence" } else { "The evidence is for another class" };
+        made.evidence.why_none = b.why_none.clone().or_else(|| Some(why.to_owned()));
     }
     made.diagnostics = diagnostics(trace, reference);
     made.top = predictions(trace, reference);
@@ -303,6 +299,11 @@ mod tests {
         };
         let made = subtract(&biased(&a, 0.5), &biased(&b, 2.0)).expect("same class");
         assert_eq!(made.evidence.bias, -1.5);
+        let opaque = Evidence { token: None, why_none: Some("Not linear".into()), ..a.evidence.clone() };
+        let opaque = Trace { evidence: opaque, ..a.clone() };
+        for made in [subtract(&a, &opaque), subtract(&opaque, &b)].map(|made| made.expect("one class")) {
+            assert_eq!((made.evidence.token, made.evidence.why_none.as_deref()), (None, Some("Not linear")));
+        }
         let other = trace(0, [1.0, 1.0], [2.0, 0.0]);
         let made = subtract(&a, &other).expect("weights have no class");
         assert!(made.evidence.token.is_none() && made.evidence.why_none.is_some());
