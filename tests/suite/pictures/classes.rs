@@ -255,6 +255,19 @@ fn a_scatter_of_top_1_probabilities_keeps_their_name_in_its_numbers() {
 }
 
 #[test]
+fn an_axis_of_a_measure_with_a_unit_names_it() {
+    let mut evaluation = Evaluation::clone(&small::evaluation());
+    evaluation.measures.insert("path_length", COVERAGE.into());
+    let evaluation = Arc::new(evaluation);
+    let choice = Choice { measure: "path_length".into(), ..Choice::default() };
+    for id in ["class_diagnostics", "scatter"] {
+        let plot = EvaluationPlot::new(find(id), [(); 2].map(|()| evaluation.clone()), choice.clone());
+        assert_eq!(plotted(&plot, &Theme::light()).axes(0).x_name, "Path length (patches)", "{id}");
+        assert!(!export::tsv(&plot.table()).contains("patches"), "{id}: columns keep their names");
+    }
+}
+
+#[test]
 fn a_scatter_of_two_probes_has_the_chance_of_each_along_its_own_axis() {
     let mut other = Evaluation { probe: "softsort".into(), ..Evaluation::clone(&small::evaluation()) };
     other.measures.insert("rank_coverage", COVERAGE.map(|v| v / 2.0).into());

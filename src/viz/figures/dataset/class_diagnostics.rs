@@ -2,7 +2,7 @@
 //! line; behind them the null of the mean of as many images (5th to 95th percentile), or of a single image in evaluations by
 //! earlier versions.
 
-use super::{ClassSort, Control, Overview, label, measure, no_class};
+use super::{ClassSort, Control, Overview, axis_name, label, measure, no_class};
 use crate::model::explain::evaluation::ClassRow;
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
@@ -106,7 +106,7 @@ impl Overview for ClassDiagnostics {
         key.extend(note.iter().map(|note| (Mark::None, note.as_str())));
         let below = legend::above(&mut scene, theme, size, &key);
         let names: Vec<&str> = rows.iter().map(|row| evaluation.set.classes[row.class].as_str()).collect();
-        let axis = Axis::new(Scale::padded(lo, hi), label(name), 5);
+        let axis = Axis::new(Scale::padded(lo, hi), axis_name(name), 5);
         let chart = RowChart::new(below, axis, &names, (0.32, 8.0));
         let frame = &chart.frame;
         let step = chart.step;

@@ -166,6 +166,16 @@ pub fn label(measure: &str) -> String {
     }
 }
 
+/// The name of a measure on an axis: with its unit, where it has one.
+fn axis_name(measure: &str) -> String {
+    let unit = match measure {
+        "mean_position_spread" => " (positions)",
+        "path_length" => " (patches)",
+        _ => "",
+    };
+    label(measure) + unit
+}
+
 /// The measure to show: `chosen`, or the probability of the predicted class if the evaluation does not have it.
 pub fn measure<'a>(evaluation: &Evaluation, chosen: &'a str) -> &'a str {
     if evaluation.values(chosen).is_some() { chosen } else { CONFIDENCE }

@@ -2,7 +2,7 @@
 //! whether that of the x axis is right. Bands behind the dots show the null of a single image (5th to 95th percentile), for
 //! measures that have one, and a line where one measure of two probes is equal.
 
-use super::{Control, Overview, image_dots, image_table, label, measure};
+use super::{Control, Overview, axis_name, image_dots, image_table, label, measure};
 use crate::model::explain::evaluation::{CONFIDENCE, Evaluation, spearman};
 use crate::viz::figures::plot::EvaluationPlot;
 use crate::viz::figures::prelude::*;
@@ -61,7 +61,7 @@ impl Overview for Scatter {
     }
 
     fn scene(&self, plot: &EvaluationPlot, theme: &Theme, size: Size) -> Result<Scene, Empty> {
-        let [x, y] = axes(plot, label);
+        let [x, y] = axes(plot, axis_name);
         let none = || Empty("No image has both measures".to_owned());
         let (x_scale, y_scale) = (scale(x.0, x.2).ok_or_else(none)?, scale(y.0, y.2).ok_or_else(none)?);
         let mut scene = Scene::new(size.width, size.height, "Scatter of two measures", theme.background);
