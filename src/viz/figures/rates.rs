@@ -107,7 +107,8 @@ impl RatesPlot {
         let values = self.grids.iter().flat_map(|grid| grid.cells.iter().flatten()).map(|cell| cell.select);
         let (low, high) = extent(values)?;
         // Equal accuracies still need a scale that is not empty.
-        let (low, high) = if low < high { (low, high) } else { ((low - 1.0).max(0.0), low + 1.0) };
+        let around = ((low - 1.0).max(0.0), (low + 1.0).min(100.0));
+        let (low, high) = if low < high { (low, high) } else { around };
         Some(Axis::new(Scale::linear(low, high), SELECT, 5))
     }
 }
@@ -227,5 +228,14 @@ mod tests {
         // One image more, in one of ten seeds on a million images.
         grid.cells[1].as_mut().expect("a cell").select = means[0] + 1e-5;
         assert_eq!(grid.chosen(), Some(1));
+    }
+
+    #[test]
+    fn where_all_are_right_the_scale_ends_at_all() {
+        let cell = RateCell { name: "gap".into(), select: 100.0, test: 90.0, last: 90.0, broken: 0 };
+        let (layers, rates) = (vec![String::new()], vec!["0.1".into()]);
+        let grid = RateGrid { head: "gap".into(), layers, rates, cells: vec![Some(cell)] };
+        let axis = RatesPlot { grids: vec![grid], caption: Caption::default() }.axis().expect("a cell");
+        assert_eq!((axis.scale.lo, axis.scale.hi), (99.0, 100.0));
     }
 }
