@@ -6,7 +6,7 @@
 
 use crate::model::trace::Matrix;
 use crate::viz::difference::less;
-use crate::viz::draw::{order::kernels, order::rows};
+use crate::viz::draw::{order::kernels, order::rows, series::stroke};
 use crate::viz::figures::order_test::entries;
 use crate::viz::figures::prelude::*;
 use crate::viz::lacking;
@@ -59,9 +59,9 @@ fn largest(trace: &Trace) -> f64 {
     kernels(trace).flat_map(|kernel| &kernel.data).map(|k| f64::from(k.abs())).fold(0.0, f64::max)
 }
 
-/// The line of a sweep.
+/// The line of a sweep, with a colour and dashes of its own; those of series 1 are left to the powers of the radius.
 fn measured(theme: &Theme, sweep: usize) -> Stroke {
-    Stroke::new(pt::LINE, theme.series(if sweep == 0 { 0 } else { sweep + 1 }))
+    Stroke { width: pt::LINE, ..stroke(theme, if sweep == 0 { 0 } else { sweep + 1 }) }
 }
 
 /// The line of the powers of the radius.

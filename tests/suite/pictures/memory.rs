@@ -63,6 +63,12 @@ fn every_sweep_has_the_line_of_its_own_kernel() {
             assert_close(name, found, curve(&axes, |j| f64::from(kernel[j]) / 0.031), 0.02);
         }
         assert!(marks.has("ρ^j, sweep 1, spectral radius ρ = 0.9"));
+        let dashes = marks.items.iter().filter_map(|item| match &item.shape {
+            Shape::Path { points, stroke: Some(stroke), .. } if points.len() == N => Some(stroke.dash),
+            _ => None,
+        });
+        let dashes: Vec<_> = dashes.collect();
+        assert!(dashes.len() == 3 && (1..3).all(|at| !dashes[..at].contains(&dashes[at])), "{dashes:?}");
     }
 }
 
