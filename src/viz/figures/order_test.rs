@@ -2,7 +2,9 @@
 //! was read, the best and the worst; below, the parts the value is the sum of: content (a bag of the tokens), a fixed order and
 //! routing. A difference of two tests shows these parts alone: a place among the orders of one's own tokens has no difference.
 
-use crate::model::trace::{Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome};
+use crate::model::trace::{
+    Found, HISTOGRAM_BINS, HISTOGRAM_END, OrderContrast, OrderTest as Outcome, Reassigned,
+};
 use crate::viz::difference::{delta, signed, value, with_plus};
 use crate::viz::draw::bars;
 use crate::viz::draw::scale::number_like;
@@ -134,10 +136,15 @@ impl Figure for OrderTest {
         width * 0.5 + 3.0 * ROW_PT + more as f32 * legend::ROW_PT
     }
 
-    /// Only of a difference.
     fn limits(&self, trace: &Trace) -> Option<(f64, f64)> {
-        trace.minus.as_ref()?;
-        extent(cumulative(contrast(trace).ok()?).into_iter().chain([0.0]))
+        let shown = contrast(trace).ok()?;
+        let Reassigned { mean, std, .. } = shown.reassigned;
+        let ends = match trace.minus {
+            Some(_) => [0.0; 4],
+            None => [shown.worst, shown.best, mean - HISTOGRAM_END * std, mean + HISTOGRAM_END * std],
+        };
+        // The fixed order of a soft plan may give a value far from those of all random orders.
+        extent(cumulative(shown).into_iter().chain(ends))
     }
 
     fn lacks(&self, trace: &Trace) -> Option<Empty> {
@@ -175,10 +182,9 @@ impl Figure for OrderTest {
         let [normal, read, end] = strokes(theme);
         let below = legend::above(&mut scene, theme, size, &key(theme, shown, size.width));
         let below = options.keys.below_legend(below);
-        let spread = HISTOGRAM_END * null.std;
-        // The fixed order of a soft plan may give a value far from those of all random orders.
-        let range = [shown.worst, shown.best, null.mean - spread, null.mean + spread];
-        let (from, to) = extent(range.into_iter().chain(cumulative(shown))).unwrap_or_default();
+        // Limits that are set leave more room, but cut nothing.
+        let limits = self.limits(trace).into_iter().chain(options.limits).flat_map(|(low, high)| [low, high]);
+        let (from, to) = extent(limits).unwrap_or_default();
         let x = Axis::new(Scale::padded(from, to), axis_name(trace, shown, f32::INFINITY), 5);
 
         // In a pane so low that they would leave no chart, the parts are left out.

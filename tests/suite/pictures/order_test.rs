@@ -3,12 +3,13 @@
 use ssmprobe::model::trace::{Found, HISTOGRAM_BINS, Trace};
 use ssmprobe::viz::draw::table::Column;
 use ssmprobe::viz::draw::{Box2, Hover};
+use ssmprobe::viz::figures::plot::Plot as _;
 use ssmprobe::viz::{Options, Size, find};
 
 use super::lists::height;
-use super::marks::{Marks, near};
+use super::marks::{Axes, Marks, near};
 use super::small::{self, DRAWN};
-use super::{draw_column, drawn, looks, why_nothing};
+use super::{draw_column, drawn, looks, side_by_side, why_nothing};
 use crate::close::assert_close;
 
 #[test]
@@ -62,6 +63,20 @@ pub fn order_test() {
             assert_close(name, bars, [[axes.x.at(from), axes.x.at(to)]], 0.05);
         }
     }
+}
+
+#[test]
+fn order_tests_side_by_side_share_their_axis() {
+    let (theme, figure) = (looks()[0].clone(), find("order_test").expect("a figure"));
+    let row = side_by_side(&[&small::planned(), &small::other()], &[figure], &Options::default());
+    let marks = Marks::of(&row.draw_column(&theme, 450.0).expect("two columns"), &theme);
+    let [one, other] = [0, 1].map(|column| {
+        let Axes { area, x, .. } = marks.axes(column);
+        [area.x, area.right()].map(|end| x.number(end))
+    });
+    assert_close("one scale", one, other, 1e-3);
+    // From the worst of one to the best of one, with a twentieth to spare.
+    assert_close("both", one, [-1.7 - 0.245, 3.2 + 0.245], 1e-3);
 }
 
 #[test]
