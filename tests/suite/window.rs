@@ -473,7 +473,7 @@ fn shared_limits_are_those_of_the_traces_that_are_shown() {
     let check = |window: &Window| {
         let state = window.state();
         let figure = FIGURES.iter().find(|figure| figure.id() == "assignment").expect("a figure");
-        let traces = state.columns.values().filter_map(|column| Some(&**column.shown.trace()?));
+        let traces = state.compared().filter_map(|(_, column)| Some(&**column.shown.trace()?));
         let trace = traces.clone().next().expect("a trace");
         assert_eq!(state.shared_limits(*figure, trace), SharedLimits::new(*figure, traces));
     };

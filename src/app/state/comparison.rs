@@ -11,7 +11,7 @@ use crate::model::explain::intervention::Intervention;
 
 impl State {
     /// The columns of the comparison.
-    pub fn compared(&self) -> impl Iterator<Item = (ColumnId, &Column)> {
+    pub fn compared(&self) -> impl Iterator<Item = (ColumnId, &Column)> + Clone {
         self.columns.iter().filter(|(_, column)| column.compared).map(|(id, column)| (*id, column))
     }
 

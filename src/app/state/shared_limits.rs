@@ -1,4 +1,4 @@
-//! The limits that a figure shares over the columns on one scale, computed once for the traces that these show.
+//! The limits that a figure shares over the compared columns on one scale, computed once for the traces that these show.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ pub(super) type KnownLimits =
     RefCell<HashMap<&'static str, (Vec<Weak<Trace>>, HashMap<&'static str, SharedLimits>)>>;
 
 impl State {
-    /// The limits of a figure over all columns that it draws on the scale of `trace`, if they are shared.
+    /// The limits of a figure over all compared columns that it draws on the scale of `trace`, if they are shared.
     pub fn shared_limits(&self, figure: &dyn Figure, trace: &Trace) -> SharedLimits {
         if !self.views.shared {
             return SharedLimits::default();
         }
-        let traces = self.columns.values().filter_map(|column| column.shown.trace());
+        let traces = self.compared().filter_map(|(_, column)| column.shown.trace());
         let mut known = self.known_limits.borrow_mut();
         let (of, limits) = known.entry(figure.id()).or_default();
         // A weak reference keeps the address from being that of another trace.
@@ -53,5 +53,8 @@ mod tests {
         let figure = find("photo").expect("the figure");
         let limits = traces.each_ref().map(|trace| state.shared_limits(figure, trace).values);
         assert_eq!(limits, [Some((-2.0, 3.0)), Some((0.25, 0.75)), Some((-2.0, 3.0))]);
+        // A column of the probe that is shown elsewhere, and not compared, does not widen the scale.
+        state.columns[&ColumnId(2)].compared = false;
+        assert_eq!(state.shared_limits(figure, &traces[0]).values, Some((-2.0, 1.0)));
     }
 }
