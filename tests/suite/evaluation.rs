@@ -625,40 +625,40 @@ fn a_stability_is_of_the_probe_that_was_measured() {
     };
     let ask = measure(&mut state);
     answer_stability(&mut state, &ask);
-    assert!(state.stability_of(column).is_some());
+    assert!(state.stability_of(column).0.is_some());
     let before = state.explain;
     state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..before }));
-    assert!(state.stability_of(column).is_none(), "of changes drawn from another seed");
+    assert!(state.stability_of(column).0.is_none(), "of changes drawn from another seed");
     state.dispatch(Command::SetExplainSettings(before));
-    assert!(state.stability_of(column).is_some());
+    assert!(state.stability_of(column).0.is_some());
     reopen_rewritten(&mut state, column);
-    assert!(state.stability_of(column).is_none());
+    assert!(state.stability_of(column).0.is_none());
     let (job, _) = measure(&mut state);
     state.apply(Event::Failed(job, UserError::new("The device was lost")));
-    assert!(state.stability_of(column).is_some_and(|found| found.is_err()));
+    assert!(state.stability_of(column).0.is_some_and(|found| found.is_err()));
     reopen_rewritten(&mut state, column);
-    assert!(state.stability_of(column).is_none(), "it failed with the file as it was");
+    assert!(state.stability_of(column).0.is_none(), "it failed with the file as it was");
     let ask = measure(&mut state);
     reopen_rewritten(&mut state, column);
     answer_stability(&mut state, &ask);
-    assert!(state.stability_of(column).is_none(), "too late");
+    assert!(state.stability_of(column).0.is_none(), "too late");
     // A measurement that a newer one, with other changes, has replaced is dropped.
     let older = measure(&mut state);
     state.dispatch(Command::SetExplainSettings(ExplainSettings { seed: 7, ..ExplainSettings::default() }));
     let newer = measure(&mut state);
     assert_ne!(older.1.seed, newer.1.seed);
     answer_stability(&mut state, &older);
-    assert!(state.stability_of(column).is_none(), "measured with other changes");
+    assert!(state.stability_of(column).0.is_none(), "measured with other changes");
     answer_stability(&mut state, &newer);
-    assert!(state.stability_of(column).is_some());
+    assert!(state.stability_of(column).0.is_some());
     // The random orders of an image of no dataset are those of its place in the library.
     let [first, last] = [0, 2].map(|at| *state.library.images.get_index(at).unwrap().0);
     state.dispatch(Command::SelectImage(last));
     let ask = measure(&mut state);
     answer_stability(&mut state, &ask);
-    assert!(state.stability_of(column).is_some());
+    assert!(state.stability_of(column).0.is_some());
     state.dispatch(Command::CloseImages(vec![first]));
-    assert!(state.stability_of(column).is_none(), "of other random orders");
+    assert!(state.stability_of(column).0.is_none(), "of other random orders");
 }
 
 /// As ImageNet has two cranes, of which the evaluation takes the right one alone.

@@ -144,22 +144,22 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
     let column = state::column(&state, 0);
     let (job, ask) = removal_request(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
     assert_eq!((ask.spec.modes, ask.class), (vec![Mode::Frozen], ClassChoice::Predicted));
-    assert_eq!(state.removing(column), Some(job));
+    assert_eq!(state.removal_of(column).1, Some(job));
     answer(&mut state, job, Ok(Arc::new(small::removal())));
-    assert!(state.removal_of(column).is_some_and(|known| known.is_ok()) && state.removing(column).is_none());
+    assert!(matches!(state.removal_of(column), (Some(Ok(_)), None)));
     state.dispatch(Command::SetClass(ClassChoice::Named("0".into())));
-    assert!(state.removal_of(column).is_none(), "of another class");
+    assert!(state.removal_of(column).0.is_none(), "of another class");
     state.dispatch(Command::SetClass(ClassChoice::Predicted));
-    assert!(state.removal_of(column).is_some());
+    assert!(state.removal_of(column).0.is_some());
     // A newer request cancels an older one, whose answer is dropped.
     let (older, _) = removal_request(state.dispatch(Command::RemoveTokens(column, vec![Mode::Frozen])));
     let requests = state.dispatch(Command::RemoveTokens(column, vec![Mode::Rerouted]));
     assert!(requests.contains(&Request::Cancel(older)), "{requests:?}");
     let (newer, _) = removal_request(requests);
     answer(&mut state, older, Err(UserError::new("too late")));
-    assert!(state.removal_of(column).is_some_and(|known| known.is_ok()), "the old curves stay");
+    assert!(state.removal_of(column).0.is_some_and(|known| known.is_ok()), "the old curves stay");
     state.apply(Event::Failed(newer, UserError::new("The device was lost")));
-    assert!(state.removal_of(column).is_some_and(|known| known.is_err()));
+    assert!(state.removal_of(column).0.is_some_and(|known| known.is_err()));
     // In another workspace the same ids are of other images.
     let mut other = state.workspace(serde_json::Value::Null);
     other
@@ -168,7 +168,7 @@ fn curves_are_of_the_probe_the_image_and_the_class_that_were_asked_about() {
         .for_each(|image| image.source = Path::new("other").join(&image.source.path).into());
     let requests = state.restore(other);
     state::play(&mut state, requests);
-    assert!(state.removal_of(column).is_none());
+    assert!(state.removal_of(column).0.is_none());
 }
 
 #[test]

@@ -343,10 +343,10 @@ fn comparing_is_a_job_that_may_fail_or_be_ended() {
     };
     let (job, asked) = ask(state).expect("asked");
     assert_eq!((asked.similarity, asked.grid), (Similarity::Cosine, Grid::new(2, 2)));
-    assert_eq!(state.comparing(dataset, column), Some(job));
+    assert_eq!(state.image_space(dataset, column).1, Some(job));
     assert!(ask(state).is_none(), "once");
     state.apply(Event::Failed(job, UserError::new("no memory left")));
-    assert!(state.image_space(dataset, column).is_some_and(|space| space.is_err()));
+    assert!(state.image_space(dataset, column).0.is_some_and(|space| space.is_err()));
     assert!(ask(state).is_none(), "what failed is not tried again and again");
     let ranks = Choice { similarity: Similarity::Spearman, ..Choice::default() };
     state.dispatch(Command::SetOverview(Box::new(ranks)));
@@ -355,14 +355,14 @@ fn comparing_is_a_job_that_may_fail_or_be_ended() {
     let requests = state.dispatch(Command::CompareImages(dataset, column));
     assert!(requests.contains(&Request::Cancel(older)), "{requests:?}");
     state.apply(Event::Cancelled(older));
-    let job = state.comparing(dataset, column).expect("tried again");
+    let job = state.image_space(dataset, column).1.expect("tried again");
     let space = ssmprobe::app::jobs::similarity::run(&asked);
     state.apply(Event::ImagesCompared(older, space.clone()));
-    assert!(state.image_space(dataset, column).is_none(), "too late");
+    assert!(state.image_space(dataset, column).0.is_none(), "too late");
     state.apply(Event::ImagesCompared(job, space));
     state.apply(Event::Finished(job));
-    assert!(state.image_space(dataset, column).is_some_and(|space| space.is_ok()));
-    assert!(state.comparing(dataset, column).is_none());
+    assert!(state.image_space(dataset, column).0.is_some_and(|space| space.is_ok()));
+    assert!(state.image_space(dataset, column).1.is_none());
 }
 
 /// Drags the pointer along these points.
@@ -399,8 +399,8 @@ fn a_line_drawn_around_dots_of_the_map_shows_these_images_alone() {
     let state = window.state();
     let (_, some) = state.gallery_filter.only.clone().expect("some images");
     assert!(!some.is_empty() && some.len() < 8, "{some:?}");
-    let focus = focus(state);
-    let space = state.image_space(state.dataset().expect("one").0, focus).expect("there").expect("compared");
+    let (dataset, focus) = (state.dataset().expect("one").0, focus(state));
+    let space = state.image_space(dataset, focus).0.expect("there").expect("compared");
     let x = |id: &ImageId| {
         let at = state.library.images[id].label.expect("of the dataset").at;
         space.projection.as_ref().expect("a map").points[at].expect("its dot")[0]

@@ -109,7 +109,7 @@ fn a_sitting_from_the_demo_to_a_training_and_back() {
     sitting.enter(Role::SpinButton, "Batch", "16");
     sitting.until("the plan is there", |s| {
         let training = &s.state().training;
-        training.preflight().is_some() && training.estimate.is_some()
+        training.preflight().0.is_some() && training.estimate.is_some()
     });
     assert!(sitting.has("24 to train on, 12 to test on"), "the plan says what it is");
     let probes = sitting.state().library.probes.len();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Known;
+use super::{Known, Requested};
 use crate::app::jobs::JobId;
 use crate::app::jobs::user_error::UserError;
 
@@ -24,9 +24,10 @@ impl<K: Clone + PartialEq, V, const MAX: usize> Answers<K, V, MAX> {
         self.known.iter().find(|(own, _)| own == key).map(|(_, answer)| answer.as_ref())
     }
 
-    /// The job that computes it, if it runs.
-    pub(super) fn job(&self, key: &K) -> Option<JobId> {
-        self.running.as_ref().filter(|(_, own)| own == key).map(|(job, _)| *job)
+    /// The answer for these inputs, and the job that computes it, if it runs.
+    pub(super) fn requested(&self, key: &K) -> Requested<'_, V> {
+        let running = self.running.as_ref().filter(|(_, own)| own == key);
+        (self.get(key), running.map(|(job, _)| *job))
     }
 
     /// The inputs of the job under way, if it is this one.

@@ -84,6 +84,9 @@ use crate::viz::{FIGURES, Figure, Options};
 /// What is known of a value that the worker computes: nothing, the value, or why there is none.
 pub type Known<'a, T> = Option<Result<&'a Arc<T>, &'a UserError>>;
 
+/// What is known of a value that is computed on request, and the job that computes it, if it runs.
+pub type Requested<'a, T> = (Known<'a, T>, Option<JobId>);
+
 /// Everything the window shows.
 #[derive(Default)]
 pub struct State {

@@ -3,9 +3,9 @@
 use super::answers::Answers;
 use super::explain::Key;
 use super::jobs::JobKind;
-use super::{Known, State};
+use super::{Requested, State};
 use crate::app::jobs::removal::RemovalRequest;
-use crate::app::jobs::{ColumnId, Compute, ImageId, JobId, Request};
+use crate::app::jobs::{ColumnId, Compute, ImageId, Request};
 use crate::model::explain::removal::{Mode, Removal, RemovalSpec};
 
 /// The known removal curves, and the job under way.
@@ -18,14 +18,9 @@ impl State {
         Some((image, self.key_of(column, image, self.class_of(self.selection.image))?))
     }
 
-    /// The removal curves of a column, if they were computed with the current inputs.
-    pub fn removal_of(&self, column: ColumnId) -> Known<'_, Removal> {
-        self.removals.get(&self.removal_key(column)?.1)
-    }
-
-    /// The job that computes the curves of a column, if it runs.
-    pub fn removing(&self, column: ColumnId) -> Option<JobId> {
-        self.removals.job(&self.removal_key(column)?.1)
+    /// The removal curves of a column, if they were computed with the current inputs, and the job that computes them.
+    pub fn removal_of(&self, column: ColumnId) -> Requested<'_, Removal> {
+        self.removal_key(column).map(|(_, key)| self.removals.requested(&key)).unwrap_or_default()
     }
 
     /// Requests the removal curves of a column; cancels an earlier request.

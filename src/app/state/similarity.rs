@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::answers::Answers;
 use super::jobs::JobKind;
 use super::library::Label;
-use super::{GalleryFilter, Known, Scope, Sort, State};
+use super::{GalleryFilter, Requested, Scope, Sort, State};
 use crate::app::jobs::similarity::SimilarityRequest;
 use crate::app::jobs::user_error::UserError;
 use crate::app::jobs::{ColumnId, Compute, DatasetId, ImageId, JobId, Request};
@@ -34,28 +34,24 @@ impl State {
         Some(Key(evaluation.clone(), choice.vectors, choice.similarity))
     }
 
-    /// The image space of a dataset as the probe of a column reads it, for the chosen vectors and similarity. `None` if it was
-    /// not requested yet, or the probe was not evaluated on the dataset.
-    pub fn image_space(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, ImageSpace> {
-        self.similarities.get(&self.similarity_key(dataset, column)?)
-    }
-
-    /// The job that prepares it, if it runs.
-    pub fn comparing(&self, dataset: DatasetId, column: ColumnId) -> Option<JobId> {
-        self.similarities.job(&self.similarity_key(dataset, column)?)
+    /// The image space of a dataset as the probe of a column reads it, for the chosen vectors and similarity, and the job that
+    /// prepares it. Neither if it was not requested yet, or the probe was not evaluated on the dataset.
+    pub fn image_space(&self, dataset: DatasetId, column: ColumnId) -> Requested<'_, ImageSpace> {
+        let key = self.similarity_key(dataset, column);
+        key.map(|key| self.similarities.requested(&key)).unwrap_or_default()
     }
 
     /// The similarity of every image of an image's dataset to it, by index, as the probe of `column` reads them.
     pub fn similarities(&self, image: ImageId, column: ColumnId) -> Option<(DatasetId, Vec<f32>)> {
         let label = self.library.images.get(&image)?.label?;
-        let space = self.image_space(label.dataset, column)?.ok()?;
+        let space = self.image_space(label.dataset, column).0?.ok()?;
         Some((label.dataset, space.similarities(label.at, self.views.overview.flipped)))
     }
 
     /// Requests the space that [`image_space`](Self::image_space) returns, unless it is known or under way.
     pub(super) fn compare_images(&mut self, dataset: DatasetId, column: ColumnId) -> Vec<Request> {
         let Some(key) = self.similarity_key(dataset, column) else { return Vec::new() };
-        if self.image_space(dataset, column).is_some() || self.comparing(dataset, column).is_some() {
+        if !matches!(self.similarities.requested(&key), (None, None)) {
             return Vec::new();
         }
         let vectors = match key.0.vectors_of(key.1) {

@@ -3,9 +3,9 @@
 use super::answers::Answers;
 use super::explain::Key;
 use super::jobs::JobKind;
-use super::{Known, State};
+use super::{Requested, State};
 use crate::app::jobs::stability::StabilityRequest;
-use crate::app::jobs::{ClassChoice, ColumnId, Compute, ExplainSettings, ImageId, JobId, Request};
+use crate::app::jobs::{ClassChoice, ColumnId, Compute, ExplainSettings, ImageId, Request};
 use crate::model::explain::stability::Stability;
 
 /// The known measurements, and the job under way.
@@ -20,14 +20,9 @@ impl State {
         Some((image, Key::new(&self.library, column, image, ClassChoice::default(), settings, None)))
     }
 
-    /// The stability of a column's order, if it was measured with the current inputs.
-    pub fn stability_of(&self, column: ColumnId) -> Known<'_, Stability> {
-        self.stabilities.get(&self.stability_key(column)?.1)
-    }
-
-    /// The job that measures a column, if it runs.
-    pub fn measuring_stability(&self, column: ColumnId) -> Option<JobId> {
-        self.stabilities.job(&self.stability_key(column)?.1)
+    /// The stability of a column's order, if it was measured with the current inputs, and the job that measures it.
+    pub fn stability_of(&self, column: ColumnId) -> Requested<'_, Stability> {
+        self.stability_key(column).map(|(_, key)| self.stabilities.requested(&key)).unwrap_or_default()
     }
 
     /// Requests the measurement of a column's order; cancels an earlier request.

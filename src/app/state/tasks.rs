@@ -6,7 +6,7 @@ use super::connection::Host;
 use super::jobs::{JobKind, Severity};
 use super::recent::RecentItem;
 use super::watched_run::WatchedRun;
-use super::{Known, State};
+use super::{Requested, State};
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, Tasks, TrainPlace};
 use crate::app::jobs::user_error::UserError;
@@ -36,7 +36,7 @@ impl State {
 
     /// The command that submits the tasks that the form describes; `None` without a preflight.
     fn wanted_tasks(&self) -> Option<TrainCommand> {
-        let Some(Ok(preflight)) = self.training.preflight() else { return None };
+        let Some(Ok(preflight)) = self.training.preflight().0 else { return None };
         let form = self.train_settings();
         let mut words = form.words();
         words.push("--submit=slurm".to_owned());
@@ -45,20 +45,17 @@ impl State {
         Some(TrainCommand { words, out, again: false })
     }
 
-    /// The tasks that the current form would be cut into.
-    pub fn planned_tasks(&self) -> Known<'_, Vec<PlannedStage>> {
-        self.training.tasks.get(&self.wanted_tasks()?)
-    }
-
-    /// The job that plans them, if it runs.
-    pub fn planning_tasks(&self) -> Option<JobId> {
-        self.training.tasks.job(&self.wanted_tasks()?)
+    /// The tasks that the current form would be cut into, and the job that plans them.
+    pub fn planned_tasks(&self) -> Requested<'_, Vec<PlannedStage>> {
+        self.wanted_tasks().map(|command| self.training.tasks.requested(&command)).unwrap_or_default()
     }
 
     /// Requests the tasks of the current form, unless they are known or under way; again if planning failed.
     pub(super) fn plan_tasks(&mut self) -> Vec<Request> {
-        let known = self.planning_tasks().is_some() || matches!(self.planned_tasks(), Some(Ok(_)));
-        let Some(command) = self.wanted_tasks().filter(|_| !known) else { return Vec::new() };
+        let Some(command) = self.wanted_tasks() else { return Vec::new() };
+        if let (Some(Ok(_)), _) | (_, Some(_)) = self.training.tasks.requested(&command) {
+            return Vec::new();
+        }
         let job = self.begin(JobKind::Plan, "Splitting a training into tasks");
         self.training.tasks.forget_failures();
         let older = self.training.tasks.begin(job, command.clone());

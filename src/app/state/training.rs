@@ -10,7 +10,7 @@ use super::answers::Answers;
 use super::jobs::{JobKind, Severity};
 use super::recent::RecentItem;
 use super::watched_run::{Phase, WatchedRun};
-use super::{Known, State};
+use super::{Requested, State};
 use crate::app::format::counted;
 use crate::app::jobs::history::disk::RunSnapshot;
 use crate::app::jobs::tasks::{PlannedStage, TrainPlace};
@@ -66,19 +66,9 @@ pub struct ActiveRun {
 }
 
 impl Training {
-    /// The preflight of the current form: its plan and size.
-    pub fn preflight(&self) -> Known<'_, Preflight> {
-        self.preflights.get(&self.form.planned())
-    }
-
-    /// The job that plans the current form, or then estimates its time.
-    pub fn planning(&self) -> Option<JobId> {
-        self.preflights.job(&self.form.planned())
-    }
-
-    /// Whether no preflight of the current form was requested.
-    pub fn outdated(&self) -> bool {
-        self.preflight().is_none() && self.planning().is_none()
+    /// The preflight of the current form, its plan and size, and the job that plans it, or then estimates its time.
+    pub fn preflight(&self) -> Requested<'_, Preflight> {
+        self.preflights.requested(&self.form.planned())
     }
 
     /// Replaces all but the active run by the form and the runs of a workspace. Returns the request to watch these runs alone.
@@ -93,7 +83,7 @@ impl Training {
 
     /// Whether the current form was planned and can begin.
     pub fn can_start(&self) -> bool {
-        self.active.is_none() && matches!(self.preflight(), Some(Ok(_)))
+        self.active.is_none() && matches!(self.preflight(), (Some(Ok(_)), _))
     }
 
     /// Whether a training runs in this program, with which it would end.
@@ -121,12 +111,12 @@ impl State {
 
     /// Requests the preflight of the form, unless it is known or under way; again if it failed.
     pub(super) fn plan_training(&mut self) -> Vec<Request> {
-        let training = &self.training;
-        let known = training.planning().is_some() || matches!(training.preflight(), Some(Ok(_)));
+        let (training, planned) = (&self.training, self.training.form.planned());
+        let known = matches!(training.preflights.requested(&planned), (Some(Ok(_)), _) | (_, Some(_)));
         if training.active.is_some() || training.form.missing().is_some() || known {
             return Vec::new();
         }
-        let (planned, form) = (training.form.planned(), self.train_settings());
+        let form = self.train_settings();
         let mut requests = self.forget_plan();
         let job = self.begin(JobKind::Plan, "Planning a training");
         self.training.preflights.begin(job, planned);
@@ -136,12 +126,12 @@ impl State {
 
     /// Whether the current form was planned, with its tasks if it runs as some, and can begin.
     pub fn can_start_training(&self) -> bool {
-        let are_planned = || matches!(self.planned_tasks(), Some(Ok(_)));
+        let are_planned = || matches!(self.planned_tasks(), (Some(Ok(_)), _));
         self.training.can_start() && (self.train_place() != TrainPlace::Slurm || are_planned())
     }
 
     pub(super) fn start_training(&mut self) -> Vec<Request> {
-        let Some(Ok(preflight)) = self.training.preflight() else { return Vec::new() };
+        let Some(Ok(preflight)) = self.training.preflight().0 else { return Vec::new() };
         if !self.can_start_training() {
             return Vec::new();
         }

@@ -53,7 +53,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     uncut.slurm.tasks = "3".into();
     sitting.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
     sitting.wants(Command::PlanTasks);
-    sitting.until("a refusal", |s| match s.state().planned_tasks() {
+    sitting.until("a refusal", |s| match s.state().planned_tasks().0 {
         Some(Err(error)) => error.to_string().contains("cannot be split into 3 parts"),
         _ => false,
     });
@@ -62,7 +62,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     sitting.wants(Command::SetTrainPlace(Box::new(uncut)));
     sitting.wants(Command::PlanTasks);
     sitting.until("the tasks", |s| s.state().can_start_training());
-    let Some(Ok(stages)) = sitting.state().planned_tasks() else { panic!("they are known") };
+    let Some(Ok(stages)) = sitting.state().planned_tasks().0 else { panic!("they are known") };
     let named: Vec<(&str, usize)> = stages.iter().map(|stage| (stage.name.as_str(), stage.tasks)).collect();
     assert_eq!(named, [("all-tokens", 1), ("train", 2), ("join", 1)]);
     assert!(stages[1].script.contains("#SBATCH --partition=gpu") && stages[1].script.contains("--array=1-2"));

@@ -47,7 +47,7 @@ impl Sitting {
     pub(super) fn plan_training(&mut self, form: TrainSettings) {
         self.wants(Command::SetTrainForm(Box::new(form)));
         self.wants(Command::PlanTraining);
-        self.until("a plan", |s| matches!(s.state().training.preflight(), Some(Ok(_))));
+        self.until("a plan", |s| matches!(s.state().training.preflight().0, Some(Ok(_))));
     }
 
     fn press(&mut self, modifiers: Modifiers, key: Key) {

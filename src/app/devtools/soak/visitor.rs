@@ -222,12 +222,12 @@ impl Visitor {
                 self.training = Training::Planned(out, Instant::now());
             }
             Training::Planned(out, since) => match state.training.preflight() {
-                Some(Ok(_)) if state.training.planning().is_none() && state.training.can_start() => {
+                (Some(Ok(_)), None) if state.training.can_start() => {
                     let (out, since) = (out.clone(), Instant::now());
                     app.dispatch(Command::StartTraining);
                     self.training = Training::Running { since, out, paused: false, cancelled: false };
                 }
-                Some(Err(error)) => anyhow::bail!("a training could not be planned: {error}"),
+                (Some(Err(error)), _) => anyhow::bail!("a training could not be planned: {error}"),
                 _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },

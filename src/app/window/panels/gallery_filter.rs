@@ -180,7 +180,7 @@ pub fn similar_to(ui: &mut Ui, cx: &mut PanelContext<'_>, image: ImageId) {
             _ => _ = cx.button(ui, egui::Button::new("Evaluate first"), Action::EvaluateShown),
         }
     });
-    match similarity::space(cx, label.dataset) {
+    match similarity::space(cx, label.dataset).0 {
         Some(Ok(space)) if !space.knows(label.at) => {
             ui.weak("This image has no such values to compare");
         }

@@ -39,12 +39,9 @@ impl Panel for ImageMapPane {
         ui.add_space(6.0);
         inset(ui, |ui| ui.horizontal_wrapped(|ui| controls(ui, cx)));
         let space = match similarity::space(cx, dataset) {
-            Some(Ok(space)) => space.clone(),
-            Some(Err(error)) => return cx.failed(ui, error),
-            None => {
-                let job = cx.focus.and_then(|column| cx.state.comparing(dataset, column));
-                return cx.busy(ui, "Comparing the images…", job);
-            }
+            (Some(Ok(space)), _) => space.clone(),
+            (Some(Err(error)), _) => return cx.failed(ui, error),
+            (None, job) => return cx.busy(ui, "Comparing the images…", job),
         };
         let selected = cx.state.current_index(dataset);
         let Choice { vectors, similarity, color, .. } = cx.state.views.overview;

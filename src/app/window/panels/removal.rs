@@ -29,10 +29,10 @@ impl Panel for RemovalPane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(column) = cx.focus else { return cx.hint(ui) };
-        if let Some(job) = cx.state.removing(column) {
-            return cx.busy(ui, "Removing tokens…", Some(job));
+        let (known, job) = cx.state.removal_of(column);
+        if job.is_some() {
+            return cx.busy(ui, "Removing tokens…", job);
         }
-        let known = cx.state.removal_of(column);
         if known.is_none() && cx.trace(ui).is_none() {
             return;
         }
@@ -114,18 +114,15 @@ impl RemovalPane {
         if !on {
             return Ok(None);
         }
-        if let Some(job) = cx.state.removing(pinned) {
-            cx.busy(ui, "Removing tokens…", Some(job));
-            return Err(());
-        }
         match cx.state.removal_of(pinned) {
-            Some(Ok(other)) => return Ok(Some(other.clone())),
-            Some(Err(error)) => {
+            (_, Some(job)) => cx.busy(ui, "Removing tokens…", Some(job)),
+            (Some(Ok(other)), None) => return Ok(Some(other.clone())),
+            (Some(Err(error)), None) => {
                 if placeholder::failed(ui, cx, error, Some("Try again")) {
                     cx.send(Command::RemoveTokens(pinned, self.spec.modes.clone()));
                 }
             }
-            None => {
+            (None, None) => {
                 let hint = "The pinned column has no removal curves yet";
                 if placeholder::invite(ui, hint, "Remove its tokens too") {
                     cx.send(Command::RemoveTokens(pinned, self.spec.modes.clone()));

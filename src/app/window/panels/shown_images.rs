@@ -62,7 +62,7 @@ impl FilterKey {
         let (filter, focus, images) = (state.filter_in_effect(), state.focus(), &state.library.images);
         let space = |image: ImageId| {
             let dataset = images.get(&image)?.label?.dataset;
-            state.image_space(dataset, focus?)?.ok()
+            state.image_space(dataset, focus?).0?.ok()
         };
         let (alike, other) = match filter.sort {
             Sort::Similarity(image) => (space(image), None),

@@ -1,7 +1,7 @@
 //! Controls for how images are compared, shared by the map of images and the gallery, and the request for the result.
 
 use crate::app::jobs::DatasetId;
-use crate::app::state::Known;
+use crate::app::state::Requested;
 use crate::app::window::panels::prelude::*;
 use crate::model::explain::evaluation::similarity::{ImageSpace, Similarity};
 use crate::model::explain::evaluation::vectors::VectorKind;
@@ -33,14 +33,15 @@ pub fn controls(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     }
 }
 
-/// The images of a dataset, as the focused probe reads them, in the space of the chosen comparison. `None` while it is not
-/// known: it is then requested, unless it already was or the probe has not been evaluated on the dataset.
-pub fn space<'a>(cx: &mut PanelContext<'a>, dataset: DatasetId) -> Known<'a, ImageSpace> {
-    let (state, column) = (cx.state, cx.focus?);
-    state.evaluation_on(dataset, column)?.ok()?;
-    let known = state.image_space(dataset, column);
-    if known.is_none() && state.comparing(dataset, column).is_none() {
+/// The images of a dataset, as the focused probe reads them, in the space of the chosen comparison, and the job that prepares it:
+/// it is requested here, unless it already was or the probe has not been evaluated on the dataset.
+pub fn space<'a>(cx: &mut PanelContext<'a>, dataset: DatasetId) -> Requested<'a, ImageSpace> {
+    let state = cx.state;
+    let is_evaluated = |column: &ColumnId| matches!(state.evaluation_on(dataset, *column), Some(Ok(_)));
+    let Some(column) = cx.focus.filter(is_evaluated) else { return (None, None) };
+    let space = state.image_space(dataset, column);
+    if let (None, None) = space {
         cx.send(Command::CompareImages(dataset, column));
     }
-    known
+    space
 }

@@ -32,17 +32,15 @@ impl Panel for StabilityPane {
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
         let Some(column) = cx.focus else { return cx.hint(ui) };
-        if let Some(job) = cx.state.measuring_stability(column) {
-            return cx.busy(ui, "Reading changed images…", Some(job));
-        }
         match cx.state.stability_of(column) {
-            Some(Ok(stability)) => self.draw(ui, cx, stability),
-            Some(Err(error)) => {
+            (_, Some(job)) => cx.busy(ui, "Reading changed images…", Some(job)),
+            (Some(Ok(stability)), None) => self.draw(ui, cx, stability),
+            (Some(Err(error)), None) => {
                 if placeholder::failed(ui, cx, error, Some("Measure again")) {
                     cx.send(Command::MeasureStability(column));
                 }
             }
-            None => {
+            (None, None) => {
                 if cx.trace(ui).is_none() {
                     return;
                 }

@@ -348,7 +348,7 @@ fn folder(
 }
 
 fn output(ui: &mut Ui, cx: &mut PanelContext<'_>, settings: &mut TrainSettings) -> bool {
-    let suggested = match cx.state.training.preflight() {
+    let suggested = match cx.state.training.preflight().0 {
         Some(Ok(preflight)) => preflight.out.display().to_string(),
         _ => "A new folder in ssmprobe-runs".to_owned(),
     };

@@ -46,14 +46,15 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
         cx.invite(ui, missing, Action::ChooseDataset);
         return;
     }
-    if training.outdated() {
+    let (known, job) = training.preflight();
+    if known.is_none() && job.is_none() {
         cx.send(Command::PlanTraining);
     }
-    match training.preflight() {
+    match known {
         Some(Ok(preflight)) => {
             let area = ScrollArea::vertical().id_salt("plan").auto_shrink(false);
             area.show(ui, |ui| {
-                ready(ui, cx, preflight, training.estimate, training.planning().is_some());
+                ready(ui, cx, preflight, training.estimate, job.is_some());
                 follow_focus(ui);
             });
         }
@@ -62,7 +63,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTraining);
             }
         }
-        None => cx.busy(ui, "Checking the dataset and the backbone…", training.planning()),
+        None => cx.busy(ui, "Checking the dataset and the backbone…", job),
     }
 }
 

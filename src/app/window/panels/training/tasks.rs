@@ -17,7 +17,7 @@ const WIDTHS: [f32; 2] = [90.0, 190.0];
 pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     ui.add_space(6.0);
     match cx.state.planned_tasks() {
-        Some(Ok(stages)) => {
+        (Some(Ok(stages)), _) => {
             for stage in stages.iter() {
                 let tasks = counted(stage.tasks, "task", "tasks");
                 ui.horizontal_wrapped(|ui| {
@@ -33,7 +33,7 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 });
             }
         }
-        Some(Err(error)) => {
+        (Some(Err(error)), _) => {
             let color = color32(style::failed(cx.theme));
             error.lines.iter().for_each(|line| {
                 placeholder::selectable(ui, RichText::new(line).color(color));
@@ -43,9 +43,9 @@ pub fn planned(ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 cx.send(Command::PlanTasks);
             }
         }
-        None => {
+        (None, planning) => {
             ui.weak("Splitting it into tasks…");
-            if cx.state.planning_tasks().is_none() {
+            if planning.is_none() {
                 cx.send(Command::PlanTasks);
             }
         }
