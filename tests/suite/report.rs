@@ -21,12 +21,12 @@ use ssmprobe::model::explain::evaluation::stability::{COLUMNS, StabilitySummary}
 use ssmprobe::model::explain::localization;
 use ssmprobe::model::explain::removal::Mode;
 use ssmprobe::model::grid::Grid;
-use ssmprobe::model::io::sha256;
+use ssmprobe::model::io::{Format, sha256};
 use ssmprobe::model::probe::BackboneMeta;
 use ssmprobe::model::probe::head::Config;
 use ssmprobe::model::stats::{CrossedMean, holm, mcnemar, permutation};
 use ssmprobe::model::train::run::{
-    DatasetMeta, FORMAT, Manifest, Outcome, ProbeCheckpoint, Run, Selection, Truth, Variant,
+    DatasetMeta, Manifest, Outcome, ProbeCheckpoint, Run, Selection, Truth, Variant,
 };
 use ssmprobe::model::train::{Epoch, TrainConfig};
 use tempfile::TempDir;
@@ -46,7 +46,7 @@ fn variant(name: &str) -> Variant {
 pub fn manifest(backbone: &str, dataset: &str, heads: &[&str], seeds: u64, selection: Selection) -> Manifest {
     let text = str::to_owned;
     Manifest {
-        format: FORMAT,
+        format: Format,
         program: text("ssmprobe 0.1.0"),
         backbone: BackboneMeta { id: text(backbone), hidden_size: 24, ..BackboneMeta::default() },
         backbone_source: text(backbone),

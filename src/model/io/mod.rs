@@ -72,15 +72,6 @@ pub fn null_as_nan(values: Vec<Option<f32>>) -> Vec<f32> {
     values.into_iter().map(|value| value.unwrap_or(f32::NAN)).collect()
 }
 
-/// The `format` of a JSON document, which is checked before its other fields are read: another version may have others.
-pub fn format_of(document: &[u8]) -> serde_json::Result<u64> {
-    #[derive(Deserialize)]
-    struct Version {
-        format: u64,
-    }
-    serde_json::from_slice(document).map(|Version { format }| format)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,8 @@ use crate::app::jobs::extract::Plan;
 use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
-use crate::model::train::run::{DatasetMeta, FORMAT, Manifest, Truth, Variant};
+use crate::model::io::Format;
+use crate::model::train::run::{DatasetMeta, Manifest, Truth, Variant};
 
 /// The manifest of the run: what is trained, on which data, and how.
 pub(super) fn manifest(
@@ -29,7 +30,7 @@ pub(super) fn manifest(
     let warnings = [parts.selection.warning().map(str::to_owned), settings.config().left_out()];
     let warnings = warnings.into_iter().flatten().collect::<Vec<_>>().join("; ");
     Manifest {
-        format: FORMAT,
+        format: Format,
         program: format!("ssmprobe {}", env!("CARGO_PKG_VERSION")),
         backbone: tokens.backbone.clone(),
         backbone_source: place(&settings.backbone),

@@ -3,8 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::FORMAT;
-
 /// What can go wrong with a run's folder.
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 #[derive(Debug, thiserror::Error)]
@@ -37,8 +35,6 @@ pub enum RunError {
     OtherPart { folder: PathBuf, first: PathBuf, field: String },
     #[error("{folder} and {other} both trained `{head}` with seed {seed}; join only one of them")]
     SamePart { folder: PathBuf, other: PathBuf, head: String, seed: u64 },
-    #[error("{path}: `format` is {found}; this program reads {FORMAT}, use the one that wrote it")]
-    Format { path: PathBuf, found: u64 },
 }
 
 /// Where the run of a folder without one comes from.

@@ -43,12 +43,10 @@ use crate::model::backbone::token_spec::{Layer, TokenSpec};
 use crate::model::data::token_cache;
 use crate::model::grid::Grid;
 use crate::model::io::csv_cell::escape_formula;
-use crate::model::io::{atomic_file, format_of, temporary};
+use crate::model::io::{Format, atomic_file, temporary};
 use crate::model::probe::BackboneMeta;
 use crate::model::probe::head::{self, Config};
 
-/// The version of the folder's format.
-pub const FORMAT: u64 = 1;
 /// The images that cannot be read, below the folder.
 const UNREADABLE: &str = "state/unreadable.json";
 /// Largest JSON file of a run, in bytes: predictions for a hundred million images.
@@ -130,8 +128,8 @@ pub struct DatasetMeta {
 /// The configuration of a run, fixed except that seeds may be added.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Version of the folder's format, [`FORMAT`].
-    pub format: u64,
+    /// Version of the folder's format.
+    pub format: Format<1>,
     /// The program and its version.
     pub program: String,
     /// The backbone.
@@ -248,10 +246,6 @@ impl Run {
             return Err(RunError::Absent { folder: folder.to_owned() });
         }
         let bytes = atomic_file::read(&path, MAX_JSON_BYTES).map_err(RunError::io("read", &path))?;
-        let found = format_of(&bytes).map_err(RunError::damaged(&path))?;
-        if found != FORMAT {
-            return Err(RunError::Format { path, found });
-        }
         let mut manifest: Manifest = serde_json::from_slice(&bytes).map_err(RunError::damaged(&path))?;
         manifest.check().map_err(RunError::damaged(&path))?;
         // Earlier versions recorded a setting of `--config` for every head.
