@@ -652,6 +652,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
         // The column is known by the file.
         window.until("the order", |window| made(window).file() == Some(name));
         assert!(window.has(&format!("Wrote {}", path.display())), "{name}");
+        assert!(window.state().toasts.iter().any(|note| note.file.as_ref() == Some(&path)), "opens {name}");
         let written = order_file::read(&path).expect("an order file");
         assert_eq!(written.tokens(), mine.tokens(), "{name}");
         let logit = |window: &Window| match &window.state().columns[&id].shown {

@@ -159,8 +159,7 @@ impl MainWindow {
                 self.open(*read, state);
             }
             Outcome::Saved(path, essence, then) => {
-                self.note(Severity::Info, format!("Wrote {}", path.display()));
-                self.orders.push(WindowOrder::Saved(path.clone()));
+                self.orders.extend([WindowOrder::Wrote(path.clone()), WindowOrder::Saved(path.clone())]);
                 let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
                 if self.named.saved(path, essence) {
                     then.into_iter().for_each(|(_, to)| self.leave(to, state));

@@ -238,7 +238,8 @@ mod tests {
         for path in [&first, &second] {
             let save = FileRequest::Prompt(FilePrompt::SaveWorkspaceAs);
             window.handle_files(&ctx, save, vec![path.clone()], &state);
-            window.next_outcome(&state);
+            let orders = window.next_outcome(&state);
+            assert!(matches!(&orders[..], [WindowOrder::Wrote(told), WindowOrder::Saved(_)] if told == path));
         }
         state.views.shared = !state.views.shared;
         window.prompt(&ctx, FilePrompt::SaveWorkspace.into(), &state);

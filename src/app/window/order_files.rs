@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use eframe::egui::Context;
 
-use super::MainWindow;
 use super::background::Outcome;
+use super::{MainWindow, WindowOrder};
 use crate::app::jobs::ColumnId;
 use crate::app::state::command::Command;
 use crate::app::state::{Severity, State};
@@ -46,7 +46,7 @@ impl MainWindow {
 
     /// Notes that an order was written, and names the column after the file unless its order was changed meanwhile.
     pub(super) fn order_written(&mut self, id: ColumnId, path: &Path, order: &HandOrder, state: &State) {
-        self.note(Severity::Info, format!("Wrote {}", path.display()));
+        self.orders.push(WindowOrder::Wrote(path.to_owned()));
         if state.made_order(id) == Some(order) {
             self.send(Command::SetChange(id, Intervention::Order(order.of_file(path))));
         }
@@ -56,7 +56,6 @@ impl MainWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::window::WindowOrder;
 
     #[test]
     fn a_file_that_is_no_order_is_told_and_nothing_is_read() {

@@ -15,7 +15,7 @@ pub enum WindowOrder {
     Command(Command),
     /// Add a note to log and toasts.
     Note(Severity, String),
-    /// Note that a figure was written to this file, which the note opens.
+    /// Note that this file was written, which the note opens.
     Wrote(PathBuf),
     /// Restore everything from the workspace in this file.
     Restore(PathBuf, Box<Workspace>),
