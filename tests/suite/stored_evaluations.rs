@@ -265,7 +265,7 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     }
     settle(&mut desk, &mut now);
     let hidden = now.library.probe_at(&probes[1]).expect("open");
-    let found = now.evaluation(hidden, Intervention::None).expect("looked up").expect("an evaluation");
+    let found = now.evaluation(hidden, &Intervention::None).expect("looked up").expect("an evaluation");
     assert_eq!(Some(text(found)), known[1]);
     // The same where it was asked for before all was open, which it waits for.
     let mut workspace = before.workspace(Value::Null);

@@ -30,8 +30,8 @@ pub struct Evaluations {
     running: Option<(JobId, DatasetId, bool)>,
     /// Why the last evaluation failed, and on which dataset.
     error: Option<(DatasetId, UserError)>,
-    /// What the user last had evaluated, at first the shown columns (`false`), or all probes (`true`), with removal curves in these modes.
-    latest: (bool, Vec<Mode>),
+    /// What was last evaluated, with removal curves in these modes; once that failed, what it has no result of.
+    latest: (Wanted, Vec<Mode>),
     /// How many probes the job under way could not evaluate as trained, and why the first.
     failed: Option<(usize, String)>,
     /// The results; the least recently shown come first.
@@ -40,15 +40,26 @@ pub struct Evaluations {
     requested: Vec<(Key, bool)>,
     /// Inputs whose evaluation was cancelled or failed: they are not evaluated again automatically.
     abandoned: Vec<Key>,
-    /// An evaluation to start once everything is open: of the shown columns (`false`), or of all probes (`true`), with removal curves in
-    /// these modes.
-    pub(super) deferred: Option<(bool, Vec<Mode>)>,
+    /// An evaluation to start once everything is open, with removal curves in these modes.
+    pub(super) deferred: Option<(Wanted, Vec<Mode>)>,
     /// Whether the evaluations known from before are to be looked up once everything is open.
     pub(super) is_restored: bool,
     /// What a control that is dragged has reached: it is not evaluated before the control is let go.
     pub(super) sliding: Option<(ProbeId, Intervention)>,
     /// Incremented at every change, so that derived values can be cached.
     pub revision: u64,
+}
+
+/// What is evaluated.
+#[derive(Clone, Default)]
+pub(super) enum Wanted {
+    /// The columns, with their interventions.
+    #[default]
+    Shown,
+    /// Also all other probes, as trained.
+    All,
+    /// Of all, these alone.
+    Only(Vec<(ProbeId, Intervention)>),
 }
 
 /// The inputs of an evaluation.
@@ -96,35 +107,34 @@ impl State {
         Some((id, self.library.split(id)?))
     }
 
-    /// The inputs of an evaluation of `probe` with an intervention, as they are now.
-    fn evaluation_key(&self, dataset: DatasetId, probe: ProbeId, change: Intervention) -> Option<Key> {
-        let nulls = (self.explain.null_draws, self.explain.seed);
-        Some(Key { dataset, reader: self.library.reader(probe)?, change, nulls, masks: self.masks.clone() })
+    /// Whether an evaluation of `probe` with an intervention has these inputs now.
+    fn is_key_of(&self, key: &Key, dataset: DatasetId, probe: ProbeId, change: &Intervention) -> bool {
+        (key.dataset, key.reader.probe, &key.change) == (dataset, probe, change)
+            && (key.nulls, &key.masks) == (self.nulls(), &self.masks)
+            && self.library.reader(probe).as_ref() == Some(&key.reader)
+    }
+
+    /// The number of draws of the null bands, and the seed.
+    fn nulls(&self) -> (usize, u64) {
+        (self.explain.null_draws, self.explain.seed)
     }
 
     /// The evaluation of `probe` with an intervention on the dataset in use; `None` unless it was evaluated with the current
     /// inputs: a result of an earlier file, or of other weights, layer or size, does not count.
-    pub fn evaluation(&self, probe: ProbeId, change: Intervention) -> Known<'_, Evaluation> {
-        let (dataset, _) = self.dataset()?;
-        self.known_evaluation(dataset, probe, change)
+    pub fn evaluation(&self, probe: ProbeId, change: &Intervention) -> Known<'_, Evaluation> {
+        self.evaluation_for(self.evaluations.dataset?, probe, change)
     }
 
-    fn known_evaluation(
-        &self,
-        dataset: DatasetId,
-        probe: ProbeId,
-        change: Intervention,
-    ) -> Known<'_, Evaluation> {
-        let key = self.evaluation_key(dataset, probe, change)?;
-        let known = self.evaluations.known.iter().find(|(own, _)| *own == key);
+    fn evaluation_for(&self, on: DatasetId, probe: ProbeId, change: &Intervention) -> Known<'_, Evaluation> {
+        self.library.split(on)?;
+        let known = self.evaluations.known.iter().find(|(key, _)| self.is_key_of(key, on, probe, change));
         known.map(|(_, result)| result.as_ref())
     }
 
     /// The evaluation of a column on any open dataset.
     pub fn evaluation_on(&self, dataset: DatasetId, column: ColumnId) -> Known<'_, Evaluation> {
-        self.library.split(dataset)?;
         let column = self.columns.get(&column)?;
-        self.known_evaluation(dataset, column.probe, column.change.clone())
+        self.evaluation_for(dataset, column.probe, &column.change)
     }
 
     /// The evaluations of a column on all open datasets.
@@ -153,8 +163,8 @@ impl State {
 
     /// Starts the deferred evaluation, or defers it again while something is being opened; looks up what was known in a restored workspace.
     pub(super) fn evaluate_waiting(&mut self) -> Vec<Request> {
-        if let Some((all, removals)) = self.evaluations.deferred.take() {
-            return self.evaluate_probes(all, removals);
+        if let Some((wanted, removals)) = self.evaluations.deferred.take() {
+            return self.evaluate_probes(wanted, removals);
         }
         if self.library.is_opening() || !self.evaluations.is_restored {
             return Vec::new();
@@ -173,44 +183,34 @@ impl State {
                 .filter_map(|(key, _)| self.library.eval_probe(key.reader.probe, key.change))
                 .collect();
         }
-        let mut all = self.eval_probes(self.readings(true));
+        let mut all = self.eval_probes(self.readings(&Wanted::All));
         all.reverse(); // the columns come last: of the latest, also the numbers per token are kept
         all
     }
 
-    /// The [`shown_readings`](Self::shown_readings); if `all`, also all other probes as trained.
-    fn readings(&self, all: bool) -> Vec<(ProbeId, Intervention)> {
-        let mut wanted = self.shown_readings();
-        for probe in self.library.probes.keys().filter(|_| all) {
-            if !wanted.iter().any(|(known, change)| known == probe && *change == Intervention::None) {
-                wanted.push((*probe, Intervention::None));
+    /// The probes and interventions that are wanted, each pair once.
+    fn readings(&self, wanted: &Wanted) -> Vec<(ProbeId, Intervention)> {
+        let columns = self.columns.values().map(|column| (column.probe, column.change.clone()));
+        let others = self.library.probes.keys().filter(|_| !matches!(wanted, Wanted::Shown));
+        let mut readings: Vec<(ProbeId, Intervention)> = Vec::new();
+        for reading in columns.chain(others.map(|probe| (*probe, Intervention::None))) {
+            let is_left_out = matches!(wanted, Wanted::Only(only) if !only.contains(&reading));
+            if !is_left_out && !readings.contains(&reading) {
+                readings.push(reading);
             }
         }
-        wanted
+        readings
     }
 
-    /// The probes and interventions of the columns, each pair once.
-    fn shown_readings(&self) -> Vec<(ProbeId, Intervention)> {
-        let mut shown: Vec<(ProbeId, Intervention)> = Vec::new();
-        for column in self.columns.values() {
-            let subject = (column.probe, column.change.clone());
-            if !shown.contains(&subject) {
-                shown.push(subject);
-            }
-        }
-        shown
-    }
-
-    /// Evaluates the columns, with their interventions, on the dataset in use, or also all other probes that fit, and computes removal
-    /// curves of every image in these modes. Deferred while something is being opened.
-    pub(super) fn evaluate_probes(&mut self, all: bool, removals: Vec<Mode>) -> Vec<Request> {
+    /// Evaluates what is wanted and fits an open backbone on the dataset in use, and computes removal curves of every image in these
+    /// modes. Deferred while something is being opened.
+    pub(super) fn evaluate_probes(&mut self, wanted: Wanted, removals: Vec<Mode>) -> Vec<Request> {
         if self.library.is_opening() {
-            self.evaluations.deferred = Some((all, removals));
+            self.evaluations.deferred = Some((wanted, removals));
             return Vec::new();
         }
         self.evaluations.abandoned.clear();
-        self.evaluations.latest = (all, removals.clone());
-        let requests = self.start_evaluation(self.readings(all), removals);
+        let requests = self.start_evaluation(wanted, removals);
         let asked = self.evaluations.requested.iter().filter(|(_, is_lookup)| !is_lookup);
         let differs = |probe: ProbeId| Some((probe, self.library.token_mismatch(probe)?.0));
         let others: IndexMap<ProbeId, String> =
@@ -231,12 +231,12 @@ impl State {
         (self.evaluations.dataset == Some(*dataset)).then_some(error)
     }
 
-    /// Evaluates again what the user last had evaluated, if the last evaluation failed.
+    /// Evaluates what the last evaluation has no result of, if it failed.
     pub(super) fn evaluate_again(&mut self) -> Vec<Request> {
         let failed = self.failed_evaluation().is_some();
         self.evaluations.error.take_if(|_| failed);
-        let (all, removals) = self.evaluations.latest.clone();
-        if failed { self.evaluate_probes(all, removals) } else { Vec::new() }
+        let (wanted, removals) = self.evaluations.latest.clone();
+        if failed { self.evaluate_probes(wanted, removals) } else { Vec::new() }
     }
 
     /// Evaluates columns with an intervention whose probe was evaluated without one, so that the change of the accuracy shows
@@ -252,24 +252,19 @@ impl State {
             let (probe, change) = reading;
             !matches!(change, Intervention::None | Intervention::Order(_))
                 && self.evaluations.sliding.as_ref() != Some(reading)
-                && self.evaluation(*probe, Intervention::None).is_some_and(|trained| trained.is_ok())
-                && self.evaluation(*probe, change.clone()).is_none()
-                && self
-                    .evaluation_key(dataset, *probe, change.clone())
-                    .is_some_and(|key| !abandoned.contains(&key))
+                && self.evaluation(*probe, &Intervention::None).is_some_and(|trained| trained.is_ok())
+                && self.evaluation(*probe, change).is_none()
+                && !abandoned.iter().any(|key| self.is_key_of(key, dataset, *probe, change))
         };
-        let wanted: Vec<_> = self.shown_readings().into_iter().filter(is_wanted).collect();
-        if wanted.is_empty() { Vec::new() } else { self.start_evaluation(wanted, Vec::new()) }
+        let wanted: Vec<_> = self.readings(&Wanted::Shown).into_iter().filter(is_wanted).collect();
+        if wanted.is_empty() { Vec::new() } else { self.start_evaluation(Wanted::Only(wanted), Vec::new()) }
     }
 
     /// Starts an evaluation in place of the one under way, with removal curves in these modes.
-    fn start_evaluation(
-        &mut self,
-        wanted: Vec<(ProbeId, Intervention)>,
-        removals: Vec<Mode>,
-    ) -> Vec<Request> {
+    fn start_evaluation(&mut self, wanted: Wanted, removals: Vec<Mode>) -> Vec<Request> {
         let Some((dataset, _)) = self.dataset() else { return Vec::new() };
-        let subjects = self.eval_probes(wanted);
+        let subjects = self.eval_probes(self.readings(&wanted));
+        self.evaluations.latest = (wanted, removals.clone());
         if subjects.is_empty() {
             let error = UserError::new("No probe can be evaluated")
                 .remedy("Open a backbone, and probes that fit it; then evaluate again");
@@ -309,8 +304,9 @@ impl State {
         let regions = RegionSource::new(self.masks.clone());
         let job = self.begin(JobKind::Evaluate, title);
         let with_key = |(subject, is_lookup): (&EvalProbe, bool)| {
-            let key = self.evaluation_key(dataset, subject.probe, subject.change.clone())?;
-            Some((key, is_lookup))
+            let (nulls, masks, change) = (self.nulls(), self.masks.clone(), subject.change.clone());
+            let reader = self.library.reader(subject.probe)?;
+            Some((Key { dataset, reader, change, nulls, masks }, is_lookup))
         };
         let evaluated = subjects.iter().map(|subject| (subject, false));
         let requested = evaluated.chain(stored.iter().map(|subject| (subject, true)));
@@ -328,9 +324,8 @@ impl State {
             return;
         }
         let EvalAnswer { subject, result } = answer;
-        let is_unchanged = |(key, _): &(Key, bool)| {
-            self.evaluation_key(key.dataset, subject.probe, subject.change.clone()).as_ref() == Some(key)
-        };
+        let is_unchanged =
+            |(key, _): &(Key, bool)| self.is_key_of(key, key.dataset, subject.probe, &subject.change);
         if let Some(at) = self.evaluations.requested.iter().position(is_unchanged) {
             let (key, _) = self.evaluations.requested.swap_remove(at);
             if let Err(error) = &result {
@@ -376,6 +371,11 @@ impl State {
         if let Some((_, dataset, _)) = self.evaluations.running.take_if(|(own, ..)| *own == job) {
             self.evaluations.error = error.map(|error| (dataset, error.clone()));
             let unanswered = std::mem::take(&mut self.evaluations.requested);
+            let left = unanswered.iter().filter(|(_, is_lookup)| !is_lookup);
+            let left: Vec<_> = left.map(|(key, _)| (key.reader.probe, key.change.clone())).collect();
+            if !left.is_empty() {
+                self.evaluations.latest.0 = Wanted::Only(left);
+            }
             self.evaluations.abandoned.extend(unanswered.into_iter().map(|(key, _)| key));
             // Tables of all probes leave them out.
             if let Some((count, first)) = self.evaluations.failed.take() {

@@ -15,6 +15,7 @@ pub use self::menu::{CTRL, Effect, Menu, Shortcut};
 pub use self::prompt::{FilePrompt, Prompt};
 
 use super::entries::removed;
+use super::evaluation::Wanted;
 use super::jobs::JobKind;
 use super::library::{Backbone, Dataset};
 use super::settings::{LibrarySections, ThemeChoice, bounded_scale};
@@ -230,8 +231,9 @@ impl State {
             },
             Command::MeasureStability(column) => self.measure_stability(column),
             Command::RemoveTokens(column, modes) => self.remove_tokens(column, modes),
-            Command::Evaluate { all } => self.evaluate_probes(all, Vec::new()),
-            Command::EvaluateRemovals(modes) => self.evaluate_probes(false, modes),
+            Command::Evaluate { all: true } => self.evaluate_probes(Wanted::All, Vec::new()),
+            Command::Evaluate { all: false } => self.evaluate_probes(Wanted::Shown, Vec::new()),
+            Command::EvaluateRemovals(modes) => self.evaluate_probes(Wanted::Shown, modes),
             Command::CompareImages(dataset, column) => self.compare_images(dataset, column),
             Command::FindSimilar(image) => self.find_similar(image),
             Command::SetGalleryFilter(filter) => self.set_gallery_filter(*filter),

@@ -149,7 +149,7 @@ fn against(cx: &PanelContext<'_>, id: ColumnId, trace: &Trace) -> Option<String>
 fn accuracy(cx: &PanelContext<'_>, id: ColumnId) -> Option<String> {
     let column = cx.state.columns.get(&id)?;
     let own = cx.state.evaluation_of(id)?.ok()?.accuracy();
-    let trained = cx.state.evaluation(column.probe, Intervention::None).and_then(Result::ok);
+    let trained = cx.state.evaluation(column.probe, &Intervention::None).and_then(Result::ok);
     let change =
         trained.filter(|_| column.change != Intervention::None).map_or_else(String::new, |trained| {
             format!(", {} points vs as trained", minus(format!("{:+.1}", own - trained.accuracy())))

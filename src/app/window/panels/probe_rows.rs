@@ -147,7 +147,7 @@ impl ProbeRows {
 
 /// The label of a probe for screen readers: name and accuracy, on the current dataset or else as saved with the probe.
 fn accessible_name(cx: &PanelContext<'_>, id: ProbeId, name: &str) -> String {
-    let evaluated = cx.state.evaluation(id, Intervention::None).and_then(Result::ok);
+    let evaluated = cx.state.evaluation(id, &Intervention::None).and_then(Result::ok);
     let trained = || cx.state.library.probe_info(id)?.accuracy;
     match evaluated.map(|evaluation| evaluation.accuracy()).or_else(trained) {
         Some(accuracy) => format!("{name}, accuracy {accuracy:.1} %"),

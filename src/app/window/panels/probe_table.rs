@@ -59,7 +59,7 @@ impl Panel for ProbeTable {
     }
 
     fn has_content(&self, cx: &PanelContext<'_>) -> Option<bool> {
-        Some(subjects(cx.state).any(|(probe, change)| row_values(cx.state, probe, change).is_some()))
+        Some(subjects(cx.state).any(|(probe, change)| row_values(cx.state, probe, &change).is_some()))
     }
 
     fn ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>) {
@@ -197,7 +197,7 @@ fn rows(state: &State) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let names = state.library.probe_names();
     for (probe, change) in subjects(state) {
-        let Some(values) = row_values(state, probe, change.clone()) else { continue };
+        let Some(values) = row_values(state, probe, &change) else { continue };
         // Several columns may have the same.
         if !change.is_none() && rows.iter().any(|row| (row.probe, &row.change) == (probe, &change)) {
             continue;
@@ -210,9 +210,9 @@ fn rows(state: &State) -> Vec<Row> {
 }
 
 /// The numbers of a row; `None` if all are unknown.
-fn row_values(state: &State, probe: ProbeId, change: Intervention) -> Option<Vec<f64>> {
+fn row_values(state: &State, probe: ProbeId, change: &Intervention) -> Option<Vec<f64>> {
     let info = state.library.probe_info(probe)?;
-    let saved = info.accuracy.filter(|_| change == Intervention::None);
+    let saved = info.accuracy.filter(|_| change.is_none());
     let evaluation = state.evaluation(probe, change).and_then(Result::ok);
     if saved.is_none() && evaluation.is_none() {
         return None;
