@@ -205,7 +205,7 @@ fn a_tab_without_content_comes_back_once_it_has_some_unless_another_was_chosen_s
 }
 
 #[test]
-fn a_layout_for_another_room_and_one_that_is_reset_have_panes_with_content_in_front() {
+fn a_layout_for_another_room_and_one_that_is_reset_or_comes_back_have_panes_with_content_in_front() {
     let mut window = Window::ready();
     window.click("gap");
     assert!(!is_active(&window, "evidence"), "it reads no positions");
@@ -213,6 +213,20 @@ fn a_layout_for_another_room_and_one_that_is_reset_have_panes_with_content_in_fr
     assert!(!is_active(&window, "evidence"));
     window.choose_action("reset layout");
     assert!(!is_active(&window, "evidence"));
+    // And one that an undo brings back.
+    let mut window = Window::ready();
+    let picture = window.tab("Picture").expect("a tab").center();
+    window.click_at(picture, PointerButton::Middle);
+    window.click("gap");
+    window.undo();
+    assert!(window.tab("Picture").is_some() && !is_active(&window, "evidence"));
+    // A tab without content that a person has chosen stays, whatever is closed beside it.
+    let kernel = window.tab("Memory kernel").expect("a tab").center();
+    window.click_at(kernel, PointerButton::Primary);
+    window.click("Panes");
+    window.click_role(Role::CheckBox, "Picture");
+    window.press(Modifiers::NONE, Key::Escape);
+    assert!(window.tab("Picture").is_none() && is_active(&window, "kernel"));
 }
 
 /// A window opens at the size that it has when it is not maximised.

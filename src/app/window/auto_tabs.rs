@@ -47,10 +47,8 @@ impl AutoTabs {
         for page in pages {
             let mut groups = Vec::new();
             self.find_groups(&tree.tiles, page, &mut groups);
-            let shows =
-                |id: &String| self.has_content(id) == Some(true) || self.requested.as_ref() == Some(id);
             let visible: Vec<bool> =
-                groups.iter().map(|(_, panes)| panes.iter().any(|(_, id)| shows(id))).collect();
+                groups.iter().map(|(_, panes)| panes.iter().any(|(_, id)| self.shows(id))).collect();
             let none = !visible.contains(&true);
             for (at, ((group, panes), visible)) in groups.into_iter().zip(visible).enumerate() {
                 tree.tiles.set_visible(group, visible || (none && at == 0));
@@ -64,6 +62,11 @@ impl AutoTabs {
     /// Whether a panel has content; `None` for panels that always have.
     fn has_content(&self, id: &str) -> Option<bool> {
         self.shows.iter().find(|(known, _)| *known == id).map(|(_, shows)| *shows)
+    }
+
+    /// Whether a panel has content, or a person opened it.
+    fn shows(&self, id: &str) -> bool {
+        self.has_content(id) == Some(true) || self.requested.as_deref() == Some(id)
     }
 
     /// Collects the tab groups at or below `tile` of which every pane may lack content.
@@ -93,8 +96,7 @@ impl AutoTabs {
         // A tab that a person has chosen since stays.
         self.displaced.retain(|of, (_, instead)| *of != group || *instead == active);
         let back = self.displaced.get(&group).map(|(back, _)| *back);
-        let shows =
-            |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.has_content(id) == Some(true));
+        let shows = |tile: TileId| panes.iter().any(|(t, id)| *t == tile && self.shows(id));
         if let Some(back) = back.filter(|back| shows(*back)) {
             tabs.set_active(back);
             self.displaced.remove(&group);
@@ -121,6 +123,7 @@ mod tests {
         let mut active = |chosen: Option<usize>, kernel: bool| {
             let Some(Tile::Container(Container::Tabs(own))) = tiles.get_mut(group) else { panic!("no tabs") };
             chosen.into_iter().for_each(|at| own.set_active(panes[at].0));
+            chosen.filter(|at| *at == 0).into_iter().for_each(|at| tabs.request(ids[at]));
             tabs.shows = vec![("kernel", kernel), ("scores", true), ("weights", true)];
             tabs.activate(&mut tiles, group, &panes);
             let Some(Tile::Container(Container::Tabs(own))) = tiles.get(group) else { panic!("no tabs") };
@@ -129,5 +132,6 @@ mod tests {
         assert_eq!([active(None, false), active(None, true)], [Some(1), Some(0)], "in its place, and back");
         assert_eq!([active(None, false), active(Some(2), true)], [Some(1), Some(2)], "another was chosen");
         assert_eq!(active(Some(1), true), Some(1));
+        assert_eq!(active(Some(0), false), Some(0), "a person opened it");
     }
 }

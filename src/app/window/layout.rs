@@ -35,6 +35,8 @@ pub struct Layout {
     reveal: Option<Pane>,
     /// Changes that the state has not been sent yet.
     changes: Vec<Command>,
+    /// What the last of them led to, until the state has it.
+    made: Option<Value>,
     /// The layout before the edge that is being dragged was grabbed.
     resized: Option<Tree<Pane>>,
     /// The state's count of layout changes that was last applied.
@@ -51,6 +53,7 @@ impl Default for Layout {
             waits: None,
             reveal: None,
             changes: Vec::new(),
+            made: None,
             resized: None,
             applied: 0,
             auto_tabs: AutoTabs::default(),
@@ -135,7 +138,9 @@ impl Layout {
         if *before != self.tree {
             let before = self.store(before);
             self.is_first = is_first;
-            self.changes.push(Command::Arrange { text, before, after: self.stored() });
+            let after = self.stored();
+            self.made = Some(after.clone());
+            self.changes.push(Command::Arrange { text, before, after });
         }
         self.is_first |= is_first;
     }
@@ -149,6 +154,9 @@ impl Layout {
     pub fn ui(&mut self, ui: &mut Ui, panels: &mut [Box<dyn Panel>], cx: &mut PanelContext<'_>) {
         if std::mem::replace(&mut self.applied, cx.state.arranged) != cx.state.arranged {
             self.set_value(&cx.state.layout);
+            if self.made.take_if(|made| *made == cx.state.layout).is_none() {
+                self.auto_tabs.begin_anew(); // what is in front of one that comes back may have lost its content since
+            }
             self.waits = None; // the window has its size
         }
         let room = Room::from_size(ui.available_size());
