@@ -43,6 +43,7 @@ impl MainWindow {
         match action {
             UiAction::Command(command) => self.send(command),
             UiAction::Action(action) => match action.effect(state) {
+                Some(Effect::Command(Command::Step(by))) => self.send(self.step(by, state)),
                 Some(Effect::Command(command)) => self.send(command),
                 Some(Effect::Prompt(prompt)) => self.prompt(ctx, prompt, state),
                 None => {}
@@ -77,6 +78,16 @@ impl MainWindow {
             UiAction::ConnectNow => self.orders.push(WindowOrder::ConnectNow),
             UiAction::Prompt(prompt) => self.prompt(ctx, prompt, state),
         }
+    }
+
+    /// Moves the current image by so many positions in the gallery as it is shown, which the state would filter and sort again; that
+    /// does so where the gallery does not show it.
+    fn step(&self, by: isize, state: &State) -> Command {
+        let to = self.shown.as_ref().and_then(|shown| {
+            let at = shown.ids.get_index_of(&state.selection.image?)?;
+            shown.ids.get_index(at.saturating_add_signed(by).min(shown.ids.len() - 1))
+        });
+        to.map_or(Command::Step(by), |image| Command::SelectImage(*image))
     }
 
     pub(super) fn prompt(&mut self, ctx: &egui::Context, prompt: Prompt, state: &State) {
@@ -116,5 +127,29 @@ impl MainWindow {
             }
             Prompt::Files(prompt) => self.pick_or_browse(ctx, FileRequest::Prompt(prompt), state),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::jobs::ImageId;
+    use crate::app::state::workspace::{SavedImage, Workspace};
+    use crate::app::window::panels::ShownImages;
+
+    #[test]
+    fn a_step_goes_by_the_images_that_the_gallery_shows() {
+        let (mut window, mut state) = (MainWindow::default(), State::default());
+        let source = |id: u64| std::path::PathBuf::from(format!("{id}.png")).into();
+        let images = [1, 2, 3].map(|id| SavedImage { id: ImageId(id), source: source(id) });
+        state.restore(Workspace { images: images.into(), ..Workspace::default() });
+        state.selection.image = Some(ImageId(2));
+        window.shown = Some(ShownImages::from_state(&state, None));
+        for (by, to) in [(1, 3), (-1, 1), (isize::MAX, 3), (isize::MIN, 1)] {
+            assert_eq!(window.step(by, &state), Command::SelectImage(ImageId(to)));
+        }
+        state.gallery_filter.text = "1".to_owned();
+        window.shown = Some(ShownImages::from_state(&state, None));
+        assert_eq!(window.step(1, &state), Command::Step(1), "it is filtered out");
     }
 }
