@@ -360,6 +360,26 @@ fn a_folder_that_was_typed_stays_when_its_training_cannot_begin() {
 }
 
 #[test]
+fn why_a_training_cannot_begin_is_told_of_its_own_form_or_run_alone() {
+    let mut pane = Pane::filled();
+    let job = pane.start();
+    pane.0.dispatch(Command::SetTrainForm(Box::new(TrainSettings { batch: 64, ..filled() })));
+    pane.deliver(Event::Failed(job, UserError::new("runs: the disk is full")));
+    assert!(!pane.0.has("the disk is full"), "the form was changed meanwhile");
+    let folder = PathBuf::from("runs/birds-tiny");
+    let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
+    let job = requests[0].job();
+    pane.deliver(Event::RunRead { job, folder, snapshot: Ok(snapshot(&["gap", "sinkhorn"])) });
+    pane.0.click("Resume");
+    assert!(pane.0.has("Preparing…") && pane.0.has("Stop and save"));
+    let job = pane.job_of(|ask| matches!(ask, Fetch::Resume { .. }));
+    pane.deliver(Event::Failed(job, UserError::new("runs/birds-tiny is in use by another process")));
+    assert!(pane.0.has("is in use") && pane.0.has("Not finished") && pane.0.has("Resume"));
+    pane.0.click("New training");
+    assert!(!pane.0.has("is in use"));
+}
+
+#[test]
 fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
     let mut pane = Pane::filled();
     pane.0.click("Advanced");

@@ -1,6 +1,6 @@
 //! Training in the window: the form, its preflight, and the active run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub struct Training {
     pub estimate: Option<Estimate>,
     /// The training that runs in this window.
     pub active: Option<ActiveRun>,
-    /// The folder that was typed for it.
-    typed_out: Option<PathBuf>,
+    /// The form that it was begun with.
+    begun: Option<TrainSettings>,
     /// The open runs, by folder.
     pub runs: IndexMap<PathBuf, WatchedRun>,
     /// The runs of the workspace that were not read yet.
@@ -145,9 +145,9 @@ impl State {
             TrainPlace::Slurm => return self.submit_tasks(title),
         };
         let mut requests = self.forget_plan();
-        requests.extend(self.train(title, request));
-        // The next one goes to another folder.
-        self.training.typed_out = self.training.form.out.take();
+        requests.extend(self.train(title, request, None));
+        self.training.begun = Some(self.training.form.clone());
+        self.training.form.out = None; // the next one goes to another folder
         requests
     }
 
@@ -173,22 +173,30 @@ impl State {
                 let device = device.map(|device| format!("--device={device}"));
                 let cache = cache.map(|cache| format!("--cache={}", cache.display()));
                 let words = [Some("--resume".to_owned()), device, cache].into_iter().flatten().collect();
-                Fetch::Detached(TrainCommand { words, out: folder, again: false })
+                Fetch::Detached(TrainCommand { words, out: folder.clone(), again: false })
             }
-            false => Fetch::Resume { folder, device, cache },
+            false => Fetch::Resume { folder: folder.clone(), device, cache },
         };
-        requests.extend(self.train(format!("Training {name}"), request));
+        requests.extend(self.train(format!("Training {name}"), request, Some(folder)));
         requests
     }
 
-    /// Adds the active run of a training request.
-    fn train(&mut self, title: String, request: Fetch) -> Vec<Request> {
+    /// Adds the active run of a training request, which may resume a run.
+    fn train(&mut self, title: String, request: Fetch, resumed: Option<PathBuf>) -> Vec<Request> {
         let job = self.begin(JobKind::Train, title);
+        self.jobs[&job].run = resumed;
         let (folder, pausing, paused, rate, left) = (None, false, false, 0.0, Duration::ZERO);
         let detached = matches!(request, Fetch::Detached(_));
         self.training.active = Some(ActiveRun { job, folder, detached, pausing, paused, rate, left });
-        self.training.typed_out = None;
+        self.training.begun = None;
         vec![Request::Fetch(job, request)]
+    }
+
+    /// The training of a run under way, also while a run that is resumed has not begun.
+    pub fn active_on(&self, folder: &Path) -> Option<&ActiveRun> {
+        let active = self.training.active.as_ref()?;
+        let resumed = || self.jobs.get(&active.job)?.run.as_deref();
+        (active.folder.as_deref().or_else(resumed) == Some(folder)).then_some(active)
     }
 
     /// Pauses or continues the training.
@@ -315,10 +323,11 @@ impl State {
             (Some(run), None) if run.phase == Phase::Running => run.phase = Phase::Stopped,
             (Some(_), None) => {}
             (None, error) => {
-                // It has not begun: the form is as it was, with an error as its own, to be corrected.
-                training.form.out = training.form.out.take().or_else(|| training.typed_out.take());
+                // It has not begun: the form is as it was, with an error as its own, to be corrected. That of a resumed run is its job's.
+                let Some(begun) = training.begun.take() else { return };
+                training.form.out = training.form.out.take().or_else(|| begun.out.clone());
                 if let Some(error) = error {
-                    training.preflights.keep(training.form.planned(), Err(error.clone()));
+                    training.preflights.keep(begun.planned(), Err(error.clone()));
                 }
             }
         }

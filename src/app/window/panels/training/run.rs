@@ -31,8 +31,7 @@ pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, curves: &mut
 
 fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     let about = &run.history.about;
-    let active = cx.state.training.active.as_ref();
-    let active = active.filter(|active| active.folder.as_ref() == Some(&about.folder));
+    let active = cx.state.active_on(&about.folder);
     ui.horizontal(|ui| {
         ui.label(RichText::new(about.name()).heading()).on_hover_text(about.folder.display().to_string());
         let (text, color) = status(cx, run, active);
@@ -53,7 +52,13 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
     if !about.heads.is_empty() {
         ui.add(Label::new(RichText::new(details).small().weak()).truncate());
     }
-    if let Phase::Failed(error) | Phase::Missing(error) = &run.phase {
+    let mut own = cx.state.jobs.values().filter(|job| job.run.as_ref() == Some(&about.folder));
+    let refused = own.find_map(|job| job.error.as_ref()).filter(|_| run.tasks.is_none()); // else told with the tasks
+    let failed = match &run.phase {
+        Phase::Failed(error) | Phase::Missing(error) => Some(error),
+        _ => None,
+    };
+    if let Some(error) = refused.or(failed) {
         let color = color32(style::failed(cx.theme));
         for line in &error.lines {
             placeholder::selectable(ui, RichText::new(line).color(color));
@@ -74,6 +79,9 @@ fn status(
 ) -> (&'static str, egui::Color32) {
     let (fine, muted) = (color32(style::fine(cx.theme)), color32(cx.theme.muted));
     match (&run.phase, active) {
+        (_, Some(active)) if active.folder.is_none() => {
+            (if cancelling(cx, active) { "Stopping…" } else { "Preparing…" }, muted)
+        }
         (Phase::Running, Some(active)) if cancelling(cx, active) => ("Stopping after this step", muted),
         (Phase::Running, Some(ActiveRun { paused: true, .. })) => {
             ("Paused", color32(cx.theme.legible(cx.theme.series(4))))
@@ -102,7 +110,7 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, active: Opt
     let folder = &run.history.about.folder;
     let wide = egui::Vec2::new(PAUSE_PX, 0.0);
     if let Some(active) = active {
-        let can_stop = !cancelling(cx, active);
+        let (can_stop, begun) = (!cancelling(cx, active), active.folder.is_some());
         let stop = ui.add_enabled(can_stop, Button::new("Stop and save"));
         let about = "Ends after this step and saves: probes are written, and it can be resumed later";
         if stop.on_hover_text(about).clicked() {
@@ -113,10 +121,10 @@ fn buttons(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun, active: Opt
             false => ("Pause", "No more steps until it is resumed; images can still be explained"),
         };
         let pause = ui
-            .add_enabled(can_stop && !active.detached, Button::new(text).min_size(wide))
+            .add_enabled(can_stop && begun && !active.detached, Button::new(text).min_size(wide))
             .on_hover_text(about);
         let apart = "It is a separate process: stop it, and resume it later";
-        if pause.on_disabled_hover_text(apart).clicked() {
+        if pause.on_disabled_hover_text(if begun { apart } else { "It has not begun yet" }).clicked() {
             cx.send(Command::PauseTraining(!active.pausing));
         }
     } else if !matches!(run.phase, Phase::Done | Phase::Missing(_)) && run.tasks.is_none() {
