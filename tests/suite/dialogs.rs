@@ -82,6 +82,17 @@ fn the_field_of_the_palette_keeps_the_focus_when_something_beside_it_is_clicked(
     assert_eq!(focused(&window).as_deref(), Some("Find action"));
 }
 
+#[test]
+fn the_line_that_the_arrow_keys_choose_in_the_palette_is_the_focused_one_for_screen_readers() {
+    let mut window = Window::ready();
+    window.press(Modifiers::COMMAND, Key::K);
+    assert_eq!(focused(&window).as_deref(), Some("Find action"));
+    window.press(Modifiers::NONE, Key::ArrowDown);
+    assert!(focused(&window).is_some_and(|line| line != "Find action"));
+    window.type_text("export");
+    assert_eq!(focused(&window).as_deref(), Some("Find action"), "typing goes on in the field");
+}
+
 /// Opens the dialog that exports the reading order, and types the path of a file.
 fn export_to(window: &mut Window, file: &Path) {
     window.choose_action("export reading order");

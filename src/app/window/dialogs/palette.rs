@@ -97,6 +97,11 @@ impl Palette {
                     if at == self.selected && (up || down) {
                         response.scroll_to_me(None);
                     }
+                    if at == self.selected && at > 0 {
+                        // The arrow keys have left the field: screen readers say the line.
+                        let line = response.id.accesskit_id();
+                        ui.ctx().accesskit_node_builder(edit.id, |field| field.set_active_descendant(line));
+                    }
                     if response.clicked() || (enter && at == self.selected && line.missing.is_none()) {
                         answer = Answer::Given(line.action.clone());
                     }
