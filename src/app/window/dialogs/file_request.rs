@@ -52,6 +52,11 @@ impl Question {
             && (self.endings.is_empty()
                 || self.endings.iter().any(|known| ending.eq_ignore_ascii_case(known)))
     }
+
+    /// Whether an entry of a folder is listed: it can be chosen, or may lead to one that can; a hidden one only where a dot is `typed`.
+    pub fn lists(&self, name: &str, is_folder: bool, typed: &str) -> bool {
+        (is_folder || self.takes(name)) && (typed.starts_with('.') || !name.starts_with('.'))
+    }
 }
 
 impl FileRequest {

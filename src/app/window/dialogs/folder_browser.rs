@@ -165,16 +165,14 @@ impl FolderBrowser {
         row.inner
     }
 
-    /// The entries that are listed: those that can be chosen, and folders that may lead to one.
+    /// The entries that are listed, those with the filter in their name.
     fn rows<'a>(&self, folder: &'a Folder) -> Vec<&'a FolderEntry> {
         let filter = folded(self.filter.trim());
-        let fits = |entry: &FolderEntry| {
-            // Hidden entries are listed when the filter begins with a dot.
-            let hidden = entry.name.starts_with('.') && !filter.starts_with('.');
-            let leads_on = entry.is_folder || self.question.takes(&entry.name);
-            leads_on && !hidden && folded(&entry.name).contains(&filter)
+        let is_listed = |entry: &&FolderEntry| {
+            let FolderEntry { name, is_folder, .. } = entry;
+            self.question.lists(name, *is_folder, &filter) && folded(name).contains(&filter)
         };
-        folder.entries.iter().filter(|entry| fits(entry)).collect()
+        folder.entries.iter().filter(is_listed).collect()
     }
 
     fn list(&mut self, ui: &mut Ui, folder: &Folder, rows: &[&FolderEntry]) -> Option<Step> {

@@ -121,18 +121,17 @@ impl PathField {
     /// The entries of the typed folder that begin with the typed name.
     fn found(&mut self, ui: &Ui) -> Vec<String> {
         let (folder, typed) = split(&self.text);
-        let question = self.question.clone();
-        let list = move |folder: &Path| Arc::new(names(folder, &question));
-        let names = self.folders.ask(ui, &expanded(folder), list);
-        // Hidden entries are listed when the name begins with a dot.
-        let shown =
-            |name: &&String| name.starts_with(typed) && (typed.starts_with('.') || !name.starts_with('.'));
-        names.iter().filter(shown).cloned().collect()
+        let names = self.folders.ask(ui, &expanded(folder), |folder| Arc::new(names(folder)));
+        let is_listed = |name: &&String| {
+            let is_folder = name.ends_with(std::path::MAIN_SEPARATOR);
+            name.starts_with(typed) && self.question.lists(name, is_folder, typed)
+        };
+        names.iter().filter(is_listed).cloned().collect()
     }
 }
 
-/// The entries of a folder that can be chosen or may lead to one that can, folders first.
-fn names(folder: &Path, question: &Question) -> Vec<String> {
+/// The entries of a folder, first the folders, whose names end with a separator.
+fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let mut names: Vec<(bool, String)> = entries
         .filter_map(|entry| {
@@ -140,8 +139,8 @@ fn names(folder: &Path, question: &Question) -> Vec<String> {
             // The listing knows what an entry is; only what a link leads to is looked up.
             let kind = entry.file_type().ok()?;
             let is_folder = kind.is_dir() || kind.is_symlink() && entry.path().is_dir();
-            let text = if is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name.clone() };
-            (is_folder || question.takes(&name)).then_some((!is_folder, text))
+            let name = if is_folder { format!("{name}{}", std::path::MAIN_SEPARATOR) } else { name };
+            Some((!is_folder, name))
         })
         .collect();
     names.sort();
@@ -257,6 +256,9 @@ mod tests {
         harness.state_mut().0.text.push('.');
         harness.run_steps(1);
         assert_eq!(harness.state().1, [".hidden.safetensors"]);
-        assert_eq!(names(folder.path(), &question(FileKind::Folder)), [run]);
+        let field = &mut harness.state_mut().0;
+        (field.question, _) = (question(FileKind::Folder), field.text.pop());
+        harness.run_steps(1);
+        assert_eq!(harness.state().1, [run]);
     }
 }
