@@ -168,6 +168,17 @@ fn the_jobs_keep_their_height_while_there_are_none() {
 }
 
 #[test]
+fn a_long_log_shows_its_latest_entries_and_says_where_all_are() {
+    let mut window = Window::new();
+    let state = &mut window.harness.state_mut().state;
+    (0..250).for_each(|at| state.note(Severity::Info, format!("entry {at}.")));
+    window.show("jobs");
+    window.harness.run();
+    assert!(window.has("earlier entries: Copy log copies all"));
+    assert!(window.has("entry 249.") && window.has("entry 50.") && !window.has("entry 49."));
+}
+
+#[test]
 fn a_menu_closes_once_an_entry_is_chosen_by_keyboard() {
     let mut window = Window::ready();
     window.harness.get_by_label("Help").focus();

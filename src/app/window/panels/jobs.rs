@@ -6,6 +6,8 @@ use crate::app::state::{Job, JobKind, Severity};
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::label_within;
 
+/// Most entries of the log that are shown, as all of them are laid out in every frame.
+const MAX_ENTRIES: usize = 200;
 /// Room for the button that cancels a job.
 const CANCEL_PX: f32 = 84.0;
 
@@ -43,7 +45,12 @@ impl Panel for Jobs {
             return placeholder::empty(ui, "Nothing is running, and nothing has failed");
         }
         ScrollArea::vertical().auto_shrink(false).stick_to_bottom(true).show(ui, |ui| {
-            for entry in &cx.state.log {
+            let earlier = cx.state.log.len().saturating_sub(MAX_ENTRIES);
+            if earlier > 0 {
+                let earlier = counted(earlier, "earlier entry", "earlier entries");
+                ui.weak(format!("{earlier}: {} copies all", Action::CopyLog.text()));
+            }
+            for entry in &cx.state.log[earlier..] {
                 let color = match entry.severity {
                     Severity::Error => style::failed(cx.theme),
                     Severity::Warning => cx.theme.ink,
