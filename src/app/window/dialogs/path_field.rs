@@ -105,6 +105,7 @@ impl PathField {
         let (error, verb) = match &self.question.kind {
             FileKind::Folder if !there => ("No such folder", "Open"),
             FileKind::NewFolder if found == Found::File => ("That is a file", "Choose"),
+            FileKind::NewFolder if path.as_os_str().is_empty() => ("No folder is named", "Choose"),
             FileKind::NewFolder => ("", "Choose"),
             FileKind::Folder | FileKind::Files | FileKind::File if there => ("", "Open"),
             FileKind::Folder | FileKind::Files | FileKind::File => ("No such file", "Open"),
@@ -212,6 +213,20 @@ mod tests {
         harness.key_press(Key::Enter);
         harness.run();
         assert_eq!(harness.state().1.as_ref(), Some(&file));
+    }
+
+    #[test]
+    fn an_emptied_path_is_no_new_folder() {
+        let mut field = PathField::new(Question { title: "Folder", kind: FileKind::NewFolder, endings: &[] });
+        field.text.clear();
+        let ui = |ui: &mut Ui, (field, is_given): &mut (PathField, bool)| {
+            *is_given |= matches!(field.ui(ui, &[]), Answer::Given(_));
+        };
+        let mut harness = egui_kittest::Harness::new_ui_state(ui, (field, false));
+        harness.run();
+        harness.key_press(Key::Enter);
+        harness.run();
+        assert!(harness.query_by_label("No folder is named").is_some() && !harness.state().1);
     }
 
     #[test]
