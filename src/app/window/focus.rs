@@ -2,7 +2,7 @@
 
 use eframe::egui;
 use egui::style::ScrollAnimation;
-use egui::{FocusDirection, Key, Rect, Response, Ui, Vec2};
+use egui::{FocusDirection, Id, Key, Rect, Response, Ui, Vec2};
 
 /// Scrolls until what has just received the keyboard focus can be seen, which egui does not do. To be called after a scrolled area has
 /// drawn its contents.
@@ -57,6 +57,12 @@ pub fn skip_edges(ui: &Ui) {
         ui.memory_mut(|memory| memory.move_focus(direction));
         ui.request_repaint();
     }
+}
+
+/// Tells screen readers that the arrow keys have gone on from a field, which keeps the focus, to this `row` of the list below it.
+pub fn tell_row(field: Id, row: &Response) {
+    let id = row.id.accesskit_id();
+    row.ctx.accesskit_node_builder(field, |node| node.set_active_descendant(id));
 }
 
 /// Scrolls by PageUp and PageDown: for what a scrolled area draws without any control that Tab could move to.

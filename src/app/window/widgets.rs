@@ -10,7 +10,7 @@ use egui::{Modifiers, Popup, PopupCloseBehavior, Pos2, Rect, Response, Role, Scr
 use egui::{SetOpenCommand, Shape, Slider, Stroke, TextEdit, TextStyle, TextWrapMode};
 use egui::{Ui, UiBuilder, Vec2, WidgetInfo, WidgetText};
 
-pub use super::focus::{focused, follow_focus, in_reach, page_keys, scroll_to_row, skip_edges};
+pub use super::focus::{focused, follow_focus, in_reach, page_keys, scroll_to_row, skip_edges, tell_row};
 use super::style;
 use crate::viz::draw::{color32, font};
 use crate::viz::figures::dataset::folded;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eframe::egui;
-use egui::{Button, Key, Modifiers, RichText, Role, TextEdit, Ui, WidgetInfo};
+use egui::{Button, Id, Key, Modifiers, RichText, Role, TextEdit, Ui, WidgetInfo};
 
 use super::dialog::{self, Answer};
 use super::file_request::{FileKind, FileRequest, Question};
@@ -18,6 +18,8 @@ use crate::viz::figures::dataset::folded;
 
 /// Height of the list.
 const LIST_PX: f32 = 300.0;
+/// The id of the filter.
+const FILTER: &str = "folder filter";
 
 /// The open dialog: its question, and what is listed and chosen.
 pub struct FolderBrowser {
@@ -29,6 +31,8 @@ pub struct FolderBrowser {
     chosen: Vec<String>,
     /// The row of the last chosen entry, which was scrolled to.
     last: Option<usize>,
+    /// Whether the arrow keys chose it, and nothing was typed since.
+    by_keys: bool,
     /// The listed folder.
     shown: Arc<Folder>,
 }
@@ -88,7 +92,7 @@ impl MainWindow {
 impl FolderBrowser {
     fn new(question: Question) -> Self {
         let (path, filter, chosen, shown) = (String::new(), String::new(), Vec::new(), Arc::default());
-        Self { question, path, filter, chosen, last: None, shown }
+        Self { question, path, filter, chosen, last: None, by_keys: false, shown }
     }
 
     fn ui(&mut self, ui: &Ui, state: &State) -> Answer<Step> {
@@ -149,8 +153,9 @@ impl FolderBrowser {
 
     /// Draws the filter, which comes first so that it has the focus, the Up button and the path.
     fn fields(&mut self, ui: &mut Ui, folder: &Folder) -> Option<Step> {
-        let edit = TextEdit::singleline(&mut self.filter).hint_text("Filter").desired_width(f32::INFINITY);
-        let edit = widgets::field(ui, "Filter", edit);
+        let edit = TextEdit::singleline(&mut self.filter).id(Id::unique(FILTER)).hint_text("Filter");
+        let edit = widgets::field(ui, "Filter", edit.desired_width(f32::INFINITY));
+        self.by_keys &= !edit.changed();
         // A click beside it does not end typing, but Enter opens what is chosen.
         if ui.memory(|memory| memory.focused().is_none()) && !ui.input(|i| i.key_pressed(Key::Enter)) {
             edit.request_focus();
@@ -187,6 +192,9 @@ impl FolderBrowser {
                 let chosen = self.chosen.contains(&entry.name);
                 let row = ui.selectable_label(chosen, entry_text(entry));
                 row.widget_info(|| WidgetInfo::selected(Role::Button, true, chosen, &entry.name));
+                if self.by_keys && self.chosen.last() == Some(&entry.name) {
+                    widgets::tell_row(Id::unique(FILTER), &row);
+                }
                 if row.double_clicked() {
                     step = Some(enter(folder, entry));
                 } else if row.clicked() {
@@ -221,7 +229,7 @@ impl FolderBrowser {
             _ => None,
         };
         if let Some(entry) = moved.and_then(|to| rows.get(to)) {
-            self.chosen = vec![entry.name.clone()];
+            (self.chosen, self.by_keys) = (vec![entry.name.clone()], true);
         }
         None
     }
@@ -339,6 +347,9 @@ mod tests {
             harness.run_steps(2);
         }
         assert_eq!(harness.state().0.chosen, ["39.npz"]);
-        assert!(harness.query_by_label("39.npz").is_some());
+        assert!(harness.get_by_label("39.npz").is_focused(), "for screen readers");
+        harness.event(egui::Event::Text("39".to_owned()));
+        harness.run_steps(2);
+        assert!(harness.get_by_label("Filter").is_focused(), "typing goes on in the field");
     }
 }

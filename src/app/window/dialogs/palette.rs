@@ -11,7 +11,7 @@ use crate::app::state::command::{Action, Command, Shortcut};
 use crate::app::state::settings::ThemeChoice;
 use crate::app::state::{Image, State};
 use crate::app::window::panels::{Panel, PanelPlace, UiAction};
-use crate::app::window::widgets::{field, list_height};
+use crate::app::window::widgets::{field, list_height, tell_row};
 use crate::viz::figures::dataset::folded;
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::{FIGURES, find};
@@ -98,9 +98,7 @@ impl Palette {
                         response.scroll_to_me(None);
                     }
                     if at == self.selected && at > 0 {
-                        // The arrow keys have left the field: screen readers say the line.
-                        let line = response.id.accesskit_id();
-                        ui.ctx().accesskit_node_builder(edit.id, |field| field.set_active_descendant(line));
+                        tell_row(edit.id, &response);
                     }
                     if response.clicked() || (enter && at == self.selected && line.missing.is_none()) {
                         answer = Answer::Given(line.action.clone());
