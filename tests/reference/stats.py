@@ -230,6 +230,29 @@ def causal():
     return rows
 
 
+def changes():
+    """Right images (1, else 0), a row a training, as trained and in a changed reading; mean change in points, 95 % interval."""
+    own = np.random.default_rng(13)
+    cases = []
+    # In the last case five images of 200 are lost, which chance may do: the interval then includes 0.
+    for seeds, n, lost in ((1, 20, 0.5), (2, 20, 0.6), (3, 60, 0.3), (3, 20, 0.0), (1, 200, None)):
+        right = own.random((seeds, n)) < 0.8
+        forgotten = np.arange(n) % 40 == 0 if lost is None else own.random((seeds, n)) < lost
+        changed = right & ~forgotten | forgotten & (own.random((seeds, n)) < (0.2 if lost is not None else 0))
+        right |= forgotten if lost is None else False
+        d = 100.0 * changed - 100.0 * right
+        _, tail, reach = interval(d, 100 / (n + 2))
+        low, high = max(d.mean() - reach, -100.0), min(d.mean() + reach, 100.0)
+        differing = int(np.sum(np.any(d != 0, axis=0)))
+        if max(2 * tail(abs(d.mean())), 2.0 ** (1 - differing)) >= 0.05:
+            low, high = min(low, 0.0), max(high, 0.0)
+        digits = lambda rows: ["".join("01"[int(x)] for x in row) for row in rows]
+        cases.append(
+            {"right": digits(right), "changed": digits(changed), "mean": float(d.mean()), "interval": [float(low), float(high)]}
+        )
+    return cases
+
+
 def truths():
     """A pool of 12 tokens and an object that covers some of them: AUC of weights and evidence, and their share on it."""
     cases = []
@@ -276,6 +299,7 @@ document = {
     "crossed": crossed(),
     "detectables": detectables(),
     "causal": causal(),
+    "changes": changes(),
 }
 out = FIXTURES / "stats"
 out.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 //! entry of [`FORMATS`] renders one as text.
 
 mod causal;
+mod change;
 mod choice;
 mod comparison;
 mod conventions;

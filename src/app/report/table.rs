@@ -91,11 +91,6 @@ impl Column {
         Self::group("Top-1 (%)", ["best", "last"])
     }
 
-    /// The columns of accuracy, and of changes of it and of the own class's logit.
-    pub fn changes() -> [Self; 3] {
-        ["Top-1 (%)", "Change (points)", "Change of the own class's logit"].map(Self::numbers)
-    }
-
     /// The column below the shared heading `group`.
     pub fn within(self, group: impl Into<String>) -> Self {
         Self { group: group.into(), ..self }

@@ -114,7 +114,7 @@ mod tests {
         let probe = |name: &str, last: &[usize]| {
             let last = last
                 .iter()
-                .map(|&tokens| LastTokens { tokens, accuracy: tokens as f64, logit_change: 0.0 })
+                .map(|&tokens| LastTokens { tokens, accuracy: tokens as f64, ..LastTokens::default() })
                 .collect();
             let localization = Some(Localization { positive_share: Some(0.125), ..Localization::default() });
             let metrics = Metrics { last, localization, ..Metrics::default() };

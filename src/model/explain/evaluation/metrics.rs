@@ -56,6 +56,9 @@ pub struct Metrics {
     pub images: usize,
     /// Top-1 accuracy in percent.
     pub accuracy: f64,
+    /// The images that are right, as [`digits`]. Empty in files of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub right: String,
     /// Results of the order ablations, the undisturbed reading first; empty if not requested.
     pub ablations: Vec<Outcome>,
     /// Every diagnostic of a head with a router; empty without one, and in files of earlier versions.
@@ -101,13 +104,13 @@ pub struct Outcome {
     pub accuracy: f64,
     /// Mean change of the logit of the image's own class against the undisturbed reading.
     pub logit_change: f64,
-    /// One digit per image: 1 if the prediction is right, else 0. Empty in files of earlier versions.
+    /// The images that are right, as [`digits`]. Empty in files of earlier versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub right: String,
 }
 
 /// Result of reading only the last tokens of every image.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastTokens {
     /// Number of tokens read.
     pub tokens: usize,
@@ -115,6 +118,9 @@ pub struct LastTokens {
     pub accuracy: f64,
     /// Mean change of the logit of the image's own class against reading all tokens.
     pub logit_change: f64,
+    /// The images that are right, as [`digits`]. Empty in files of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub right: String,
 }
 
 /// Metrics of one image: for every ablation whether the prediction is right, and the logit of the image's own class.
@@ -156,27 +162,27 @@ impl ImageMetrics {
 /// Means over the images, at least one; without diagnostics, order tests, removal curves, stability and regions.
 pub(super) fn summarize(images: &[&ImageMetrics], ablations: bool) -> Metrics {
     let mean = |sum: f64| sum / images.len() as f64;
-    // Accuracy and mean change of the logit, of a way of reading.
+    // Accuracy, mean change of the logit, and the images that are right, of a way of reading.
     let means = |of: &dyn Fn(&ImageMetrics) -> (bool, f64)| {
         let right = images.iter().filter(|image| of(image).0).count();
         let change = images.iter().map(|image| of(image).1 - image.ways[0].2).sum();
-        (mean(100.0 * right as f64), mean(change))
+        (mean(100.0 * right as f64), mean(change), digits::write(images.iter().map(|image| of(image).0)))
     };
     let outcome = |(at, &(ablation, ..)): (usize, &(Ablation, bool, f64))| {
-        let (accuracy, logit_change) = means(&|image| (image.ways[at].1, image.ways[at].2));
-        let right = digits::write(images.iter().map(|image| image.ways[at].1));
+        let (accuracy, logit_change, right) = means(&|image| (image.ways[at].1, image.ways[at].2));
         Outcome { ablation, accuracy, logit_change, right }
     };
     let outcomes: Vec<Outcome> = images[0].ways.iter().enumerate().map(outcome).collect();
     let last = |(at, &(tokens, ..)): (usize, &(usize, bool, f64))| {
-        let (accuracy, logit_change) = means(&|image| (image.last[at].1, image.last[at].2));
-        LastTokens { tokens, accuracy, logit_change }
+        let (accuracy, logit_change, right) = means(&|image| (image.last[at].1, image.last[at].2));
+        LastTokens { tokens, accuracy, logit_change, right }
     };
     let last = images[0].last.iter().enumerate().map(last).collect();
     let found: Vec<Localization> = images.iter().filter_map(|image| image.localization).collect();
     Metrics {
         images: images.len(),
         accuracy: outcomes[0].accuracy,
+        right: outcomes[0].right.clone(),
         ablations: if ablations { outcomes } else { Vec::new() },
         last,
         localization: (!found.is_empty()).then(|| localization::mean(&found)),
