@@ -925,6 +925,24 @@ fn broken(outcome: Outcome) -> Outcome {
 }
 
 #[test]
+fn a_mean_says_of_how_many_seeds_it_is() {
+    let (folder, run) = birds(&["gap", "sinkhorn[rate=0.1]", "sinkhorn[rate=0.2]"], 2, |_, _| 10);
+    run.write_outcome(&broken(run.outcome("sinkhorn[rate=0.1]", 1).unwrap())).unwrap();
+    run.write_outcome(&broken(run.outcome("sinkhorn[rate=0.2]", 0).unwrap())).unwrap();
+    let sources = [Source::open(folder.path()).unwrap()];
+    let seeds = |id: &str| -> Vec<Option<f64>> {
+        let table = build(id, &sources).remove(0);
+        let at = table.columns.iter().position(|column| column.title == "Seeds").unwrap();
+        table.rows.iter().map(|row| number(&row.cells[at])).collect()
+    };
+    assert_eq!((seeds("main"), seeds("rates")), (vec![Some(2.0), Some(1.0)], vec![Some(1.0)]));
+    // A table of means alone has no room for a column.
+    let said = "Means over fewer seeds than those of the run: sinkhorn[rate=0.1] (1 of 2), sinkhorn[rate=0.2] (1 of 2)";
+    assert!(build("rates", &sources)[1].notes.iter().any(|note| note == said));
+    assert!(!main_source().1[0].notes().iter().any(|note| note.contains("fewer seeds")));
+}
+
+#[test]
 fn a_choice_says_that_rates_with_which_fewer_seeds_broke_come_first() {
     let folder = tempfile::tempdir().unwrap();
     let heads = ["sinkhorn[rate=0.1]", "sinkhorn[rate=0.2]"];
@@ -1273,7 +1291,7 @@ fn of_a_head_at_several_rates_every_table_of_heads_has_the_one_that_the_selectio
     let chosen = ["GAP [rate=0.2]", "Sinkhorn [rate=0.1]", "SoftSort [rate=0.1]"];
     let main = of("main");
     assert_eq!(rows(&main).len(), 3, "no point of the sweep: {:?}", rows(&main));
-    assert!(rows(&main)[0].ends_with(&format!("{} 40 35", chosen[0])), "{:?}", rows(&main));
+    assert!(rows(&main)[0].ends_with(&format!("{} 1 40 35", chosen[0])), "{:?}", rows(&main));
     let note = format!("in the choice. Chosen: {}", chosen.join(", "));
     assert!(main.notes.iter().any(|own| own.ends_with(&note)), "{:?}", main.notes);
     assert!(rows(&of("routing")).iter().any(|row| row.starts_with(chosen[2])));
@@ -1293,7 +1311,7 @@ fn of_a_head_at_several_rates_every_table_of_heads_has_the_one_that_the_selectio
     let of = |id: &str| build(id, &one).into_iter().next();
     let main = of("main").expect("a table");
     assert_eq!(main.rows.len(), 2, "{:?}", rows(&main));
-    assert!(rows(&main)[1].contains("Sinkhorn [rate=0.1] 55 50"), "{:?}", rows(&main));
+    assert!(rows(&main)[1].contains("Sinkhorn [rate=0.1] 1 55 50"), "{:?}", rows(&main));
     assert!(!main.notes.iter().any(|note| note.contains("Chosen")), "{:?}", main.notes);
     assert_eq!(of("paired").expect("a table").rows.len(), 1);
     assert!(of("rates").is_none());

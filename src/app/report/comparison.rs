@@ -32,7 +32,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let rows = cells_by_row.into_iter().enumerate().map(|(at, cells)| Row { ruled: is_ruled(at), cells });
     let rows: Vec<Row> = rows.collect();
     let mut columns = vec![Column::shared("Tier"), Column::words("Method")];
-    columns.extend(Column::accuracies());
+    columns.extend(Column::accuracies("Top-1 (%)"));
     columns.extend(Column::group("Object found (AUC)", ["token weights", "evidence"]));
     columns.extend(Column::group("Evidence on the object (%)", ["absolute", "positive"]));
     let is_marked = |cell: &Cell| matches!(cell, Cell::Text(text) if text.ends_with('†'));
@@ -50,7 +50,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     table.notes.extend(other_images_note(source, variants.iter().copied().filter(found)));
     table.notes.extend(baseline_notes(source));
     table.notes.extend(baseline_images_note(source, &variants));
-    table.mark_largest(2..8);
+    table.mark_largest(3..9);
     vec![table.without_empty_columns()]
 }
 
@@ -113,7 +113,7 @@ fn baseline_title(source: &Source, baseline: &Baseline) -> String {
 fn baseline_cells(source: &Source) -> Vec<Vec<Cell>> {
     let cells = |baseline: &Baseline| {
         let name = format!("{} †", baseline_title(source, baseline));
-        let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name)];
+        let mut cells = vec![Cell::text(Tier::Floor.name()), Cell::text(name), Cell::None];
         cells.extend(vec![Cell::maybe(baseline.accuracy, 2); 2]);
         cells.extend(vec![Cell::None; 4]);
         cells

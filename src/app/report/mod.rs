@@ -310,10 +310,10 @@ impl Source {
         Table { id: id.into(), title, columns, rows, notes: self.notes() }
     }
 
-    /// Accuracies of a variant at the best epoch and after the last, in percent: the cells of [`Column::accuracies`].
-    fn accuracy_cells(&self, name: &str) -> [Cell; 2] {
-        [ProbeCheckpoint::Best, ProbeCheckpoint::Last]
-            .map(|which| Cell::over(&self.accuracies(name, which), 2))
+    /// The cells of [`Column::accuracies`] of a variant; a seed that has finished an epoch has both accuracies.
+    fn accuracy_cells(&self, name: &str) -> [Cell; 3] {
+        let [best, last] = ProbeCheckpoint::ALL.map(|which| self.accuracies(name, which));
+        [Cell::number(best.len() as f64, 0), Cell::over(&best, 2), Cell::over(&last, 2)]
     }
 
     /// The outcomes of the variant `name`, one per seed.

@@ -6,7 +6,7 @@ use super::Source;
 use super::choice::without_choice;
 use crate::app::format::{counted, noun};
 use crate::model::train;
-use crate::model::train::run::{Outcome, Run, Selection};
+use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, Selection};
 
 impl Source {
     /// Notes on how the accuracies came about: data, training, how the best epoch was picked, settings that are not the
@@ -66,6 +66,14 @@ impl Source {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
         }
         notes.extend(self.stale_note());
+        let fewer = manifest.heads.iter().filter_map(|variant| {
+            let own = self.accuracies(&variant.name, ProbeCheckpoint::Best).len();
+            (0 < own && own < seeds).then(|| format!("{} ({own} of {seeds})", variant.name))
+        });
+        let fewer = fewer.collect::<Vec<_>>().join(", ");
+        notes.extend(
+            (!fewer.is_empty()).then(|| format!("Means over fewer seeds than those of the run: {fewer}")),
+        );
         let expected = manifest.heads.len() * seeds;
         let is_stopped = |outcome: &&Outcome| outcome.failure.is_none() && outcome.epochs.len() < *epochs;
         let stopped = self.outcomes.iter().filter(is_stopped).count();

@@ -29,17 +29,17 @@ fn chosen_table(source: &Source, grids: &[&RateGrid]) -> Table {
             Cell::text(&grid.head),
             Cell::text(&grid.layers[at / grid.rates.len()]),
             Cell::text(&grid.rates[at % grid.rates.len()]),
-            Cell::over(&selection_accuracies(source, name), 2),
         ];
-        cells.extend(source.accuracy_cells(name));
+        let [seeds, best, last] = source.accuracy_cells(name);
+        cells.extend([seeds, Cell::over(&selection_accuracies(source, name), 2), best, last]);
         Some(Row { ruled: false, cells })
     };
     let mut columns = ["Head", "Layer", "Rate"].map(Column::words).to_vec();
-    columns.push(Column::numbers("Selection images (%)"));
-    columns.extend(Column::group("Test images (%)", ["best", "last"]));
+    let [seeds, best, last] = Column::accuracies("Test images (%)");
+    columns.extend([seeds, Column::numbers("Selection images (%)"), best, last]);
     let rows = grids.iter().filter_map(row).collect();
     let mut table = source.table("rates", "Every head at its own layer and rate", columns, rows);
-    table.mark_largest([4, 5]);
+    table.mark_largest([5, 6]);
     table.with_note(choice_rule(source))
 }
 

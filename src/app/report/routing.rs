@@ -46,9 +46,9 @@ pub fn tables(source: &Source) -> Vec<Table> {
         }
     }
     let mut columns = ["Routing mechanism", "Method type", "Ignores order"].map(Column::words).to_vec();
-    columns.extend(Column::accuracies());
+    columns.extend(Column::accuracies("Top-1 (%)"));
     let mut table = source.table("routing", "Routing mechanisms", columns, rows);
     table.notes.extend(choice_note(source, variants));
-    table.mark_largest([3, 4]);
+    table.mark_largest([4, 5]);
     vec![table]
 }

@@ -102,7 +102,7 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         rows.push(Row { ruled: index == 0, cells });
     }
     let mut columns: Vec<Column> = fields.iter().map(|&field| Column::words(field)).collect();
-    columns.extend(Column::accuracies());
+    columns.extend(Column::accuracies("Top-1 (%)"));
     columns.push(Column::numbers("Best, against GAP"));
     let name = head::find(head).map_or(head, |kind| kind.name);
     let (id, what) = match fields {
@@ -110,6 +110,6 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
         _ => (format!("sweep-{head}-{}", fields.join("-")), fields.join(" and ")),
     };
     let mut table = source.table(id, &format!("{name} by {what}"), columns, rows);
-    table.mark_largest([fields.len(), fields.len() + 1]);
+    table.mark_largest([fields.len() + 1, fields.len() + 2]);
     table.without_empty_columns()
 }

@@ -86,9 +86,10 @@ impl Column {
         titles.map(|title| Self::numbers(title).within(group))
     }
 
-    /// The columns of top-1 accuracy at the best epoch and after the last, in percent.
-    pub fn accuracies() -> [Self; 2] {
-        Self::group("Top-1 (%)", ["best", "last"])
+    /// The columns of the number of seeds, and of top-1 accuracy at the best epoch and after the last, in percent, below a heading.
+    pub fn accuracies(heading: &str) -> [Self; 3] {
+        let [best, last] = Self::group(heading, ["best", "last"]);
+        [Self::numbers("Seeds"), best, last]
     }
 
     /// The column below the shared heading `group`.
