@@ -233,6 +233,11 @@ fn the_tables_of_regions_say_when_each_is_read_and_which_before_which() {
     assert_eq!([number(sinkhorn, 0, 1), number(sinkhorn, 1, 2)], [None; 2], "a region and itself");
     assert_close("before", number(sinkhorn, 0, 2).unwrap(), 100.0 * (0.75 + 0.0625), 0.06);
     assert_close("before", number(sinkhorn, 1, 1).unwrap(), 100.0 * (0.2 - 0.0625), 0.06);
+    let images = [0, 1].map(|row| [3, 4].map(|column| number(sinkhorn, row, column)));
+    assert_eq!(
+        (images, &*sinkhorn.columns[3].group),
+        ([[None, Some(4.0)], [Some(4.0), None]], "Images with both")
+    );
     assert!(render("md", &tables).contains("Which region Sinkhorn reads first"));
 }
 

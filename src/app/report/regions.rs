@@ -67,18 +67,22 @@ fn precedence(source: &Source, variant: &Variant, seeds: &[&RegionSummary]) -> O
         return None;
     }
     let mut columns = vec![Column::words("Region")];
-    columns
-        .extend(regions.iter().map(|region| Column::numbers(region.name.clone()).within("Read before (%)")));
+    for group in ["Read before (%)", "Images with both"] {
+        columns.extend(regions.iter().map(|region| Column::numbers(region.name.clone()).within(group)));
+    }
     let row = |(at, region): (usize, &RegionMeans)| {
+        // A damaged file may lack some.
         let share = |other: usize| {
-            // A damaged file may lack some.
             let of_seed = |seed: &&RegionSummary| *seed.precedence.get(at)?.get(other)?;
-            let share = mean(seeds.iter().filter_map(of_seed)).filter(|_| other != at);
-            Cell::maybe(share.map(|share| 100.0 * share), 1)
+            mean(seeds.iter().filter_map(of_seed)).map(|share| 100.0 * share)
         };
-        let mut cells = vec![Cell::text(region.name.clone())];
-        cells.extend((0..regions.len()).map(share));
-        Row { ruled: false, cells }
+        let images = |other: usize| Some(*seeds[0].pairs.get(at)?.get(other)? as f64);
+        let others = |value: &dyn Fn(usize) -> Option<f64>, digits: usize| -> Vec<Cell> {
+            let cell = |other| Cell::maybe(value(other).filter(|_| other != at), digits);
+            (0..regions.len()).map(cell).collect()
+        };
+        let cells = [vec![Cell::text(region.name.clone())], others(&share, 1), others(&images, 0)];
+        Row { ruled: false, cells: cells.concat() }
     };
     let rows = regions.iter().enumerate().map(row).collect();
     let note = "How often the row's region is read before the column's: share of pairs of tokens, one of each, under \

@@ -181,17 +181,21 @@ pub fn region_order() {
             }
         }
         assert!(marks.has("5 of 10 images with regions; line: 95 % interval"));
+        assert!(marks.has("Row read before column, % of pairs of tokens, in 1 to 2 images"));
     }
     let plot = overview();
     let table = plot.table();
     for (row, shares) in PRECEDENCE.iter().enumerate() {
         let found: Vec<f64> =
             table.row(row)[11..].iter().map(|share| share.parse().expect("a share")).collect();
-        assert_eq!(found, shares, "the row's region before the column's");
+        assert_eq!(found[..3], *shares, "the row's region before the column's");
+        let images =
+            small::region_summary().pairs[row].iter().map(|images| *images as f64).collect::<Vec<_>>();
+        assert_eq!(found[3..], images, "in so many images");
     }
     let item = |item| plot.overview.item(&plot, item);
-    assert_eq!(item(1), ("beak before tail: 75.0 %".to_owned(), vec![0, 1]));
-    assert_eq!(item(3), ("tail before beak: 12.5 %".to_owned(), vec![0, 1]));
+    assert_eq!(item(1), ("beak before tail: 75.0 % in 2 images".to_owned(), vec![0, 1]));
+    assert_eq!(item(3), ("tail before beak: 12.5 % in 2 images".to_owned(), vec![0, 1]));
     let wing = "wing\nMean position (0 first, 1 last): 0.8, 95 % interval 0.552 to 1";
     assert_eq!(item(9 + 2), (wing.to_owned(), vec![0, 3, 5]));
     let scene = Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("a picture");

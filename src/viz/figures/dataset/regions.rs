@@ -3,7 +3,7 @@
 //! mean weight of the tokens of each region instead, or their mean evidence.
 
 use super::confusion::on;
-use super::{Control, Overview};
+use super::{Control, Overview, noun};
 use crate::model::explain::evaluation::regions::{RegionMeans, RegionSummary, position};
 use crate::model::explain::evaluation::vectors::SHUFFLED;
 use crate::viz::figures::plot::EvaluationPlot;
@@ -82,6 +82,18 @@ fn has_matrix(summary: &RegionSummary, rows: usize) -> bool {
     rows > 1 && !summary.precedence.is_empty()
 }
 
+/// In how many images the matrix compares two regions, as the end of its title.
+fn images_of_pairs(summary: &RegionSummary, rows: &[Row]) -> String {
+    let with_earlier =
+        |(at, a): (usize, &Row)| rows[..at].iter().map(|b| summary.pairs[a.region][b.region]).collect();
+    let counts: Vec<usize> = rows.iter().enumerate().flat_map::<Vec<usize>, _>(with_earlier).collect();
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(least), Some(most)) if least < most => format!(", in {least} to {most} images"),
+        (_, Some(most)) => format!(", in {most} {}", noun(*most)),
+        _ => String::new(),
+    }
+}
+
 impl Overview for Regions {
     fn info(&self) -> Info {
         Info {
@@ -129,8 +141,9 @@ impl Overview for Regions {
         draw_chart(&mut scene, theme, summary, (&rows, name), Box2::new(0.0, line, size.width, chart_height));
         if matrix {
             let top = line + chart_height + pt::GAP;
-            let words = "Row read before column, % of pairs of tokens";
-            frame::title(&mut scene, theme, [0.0, top], words, size.width);
+            let words =
+                format!("Row read before column, % of pairs of tokens{}", images_of_pairs(summary, &rows));
+            frame::title(&mut scene, theme, [0.0, top], &words, size.width);
             let area = Box2::new(0.0, top + line, size.width, size.height - top - line);
             draw_matrix(&mut scene, theme, summary, &rows, area);
         }
@@ -153,11 +166,16 @@ impl Overview for Regions {
             .numbers("mean_evidence", regions.iter().map(|row| row.mean_evidence))
             .numbers("weight_auc", regions.iter().map(|row| row.weight_auc))
             .numbers("evidence_auc", regions.iter().map(|row| row.evidence_auc));
-        let column = |table: Table, at: usize| {
+        let before = |table: Table, at: usize| {
             let name = format!("before {}", regions[at].name);
             table.numbers(&name, summary.precedence.iter().map(|row| row[at]))
         };
-        (0..summary.precedence.len()).fold(table, column)
+        let images = |table: Table, at: usize| {
+            let name = format!("images with {}", regions[at].name);
+            table.numbers(&name, summary.pairs.iter().map(|row| row[at] as f64))
+        };
+        let table = (0..summary.precedence.len()).fold(table, before);
+        (0..summary.pairs.len()).fold(table, images)
     }
 
     fn item(&self, plot: &EvaluationPlot, item: usize) -> (String, Vec<usize>) {
@@ -180,11 +198,12 @@ impl Overview for Regions {
             }
             None => {
                 let (a, b) = (rows[item / count].region, rows[item % count].region);
-                let share = summary.precedence.get(a).and_then(|row| row[b]);
-                let share =
-                    share.map_or("no image has both".to_owned(), |share| format!("{:.1} %", 100.0 * share));
-                let text = format!("{} before {}: {share}", name(a), name(b));
-                (text, images.filter(|image| has(a, image) && has(b, image)).collect())
+                let images: Vec<usize> = images.filter(|image| has(a, image) && has(b, image)).collect();
+                let share = summary.precedence.get(a).and_then(|row| row[b]).map(|share| {
+                    format!("{:.1} % in {} {}", 100.0 * share, images.len(), noun(images.len()))
+                });
+                let share = share.unwrap_or("no image has both".to_owned());
+                (format!("{} before {}: {share}", name(a), name(b)), images)
             }
             Some(_) => Default::default(),
         }
