@@ -395,11 +395,13 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         };
         assert_eq!(order.untrained, share(&untrained), "{id}, untrained");
         assert_eq!(order.random, share(&random), "{id}, random");
+        assert_eq!(order.sample, Some((40, 4)), "{id}");
         // Beside each diagnostic stands its null for a mean over as many images.
         assert_eq!(found.diagnostics.is_empty(), probe.head().router().is_none(), "{id}");
         for (measured, measure) in found.diagnostics.iter().zip(MEASURES) {
             let null = &own.mean_nulls[measured.name.as_str()];
             assert_eq!(measured.null_mean, Some(measure.within(null.band(40))), "{id}, {}", measured.name);
+            assert_eq!(measured.untrained_sample, Some((40, 2)), "{id}, {}", measured.name);
             narrower += usize::from(null.band(40) != null.band(1));
         }
     }

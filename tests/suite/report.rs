@@ -132,6 +132,7 @@ fn measured(seed: f64) -> Vec<Measured> {
         untrained: 0.4375 + at as f64,
         null_mean: Some((0.3125 + at as f64, 0.34375 + at as f64)),
         untrained_mean: Some((0.40625 + at as f64, 0.46875 + at as f64)),
+        untrained_sample: Some((16, 32)),
     };
     MEASURES.iter().enumerate().map(one).collect()
 }
@@ -154,6 +155,7 @@ fn ordered(significant: &str, untrained: Option<f64>, seed: f64) -> OrderTests {
         routing: if untrained.is_some() { 2.0 + seed } else { 0.0 },
         untrained,
         random: Some(0.0625 + 0.0625 * seed),
+        sample: Some((16, 4)),
     }
 }
 
@@ -745,6 +747,7 @@ fn the_table_of_orders_counts_images_beside_chance() {
     assert_eq!(names[9..], ["z", "Headroom", "Margin content", "Margin fixed order", "Margin routing"]);
     let said = render("md", &tables);
     assert!(said.contains("Does the order matter") && said.contains(" +0.50 ± 0.35 |"), "{said}");
+    assert!(said.contains("both on 16 of the images, 4 orders for each"), "{said}");
 }
 
 /// A seed that was evaluated on other images is left out.
@@ -866,13 +869,20 @@ fn every_router_stands_beside_chance_and_untrained_scorers() {
     let mut earlier = main_run(&folder.path().join("earlier"));
     for probe in &mut earlier.evaluations.as_mut().unwrap().probes {
         for one in &mut probe.metrics.diagnostics {
-            (one.null_mean, one.untrained_mean) = (None, None);
+            (one.null_mean, one.untrained_mean, one.untrained_sample) = (None, None, None);
         }
     }
     let old = &build("diagnostics", &[earlier])[0];
     let text = render("md", std::slice::from_ref(old));
     assert!(old.rows.len() == 4 && old.rows[2].cells[1] == Cell::text("Random, one image, 5 %"), "{text}");
     assert!(text.contains("no reference for a mean") && !text.contains("Mean of random"), "{text}");
+    assert!(text.contains("32 scorers at initialisation, on some of the same images"), "{text}");
+    assert!(
+        table
+            .notes
+            .iter()
+            .any(|note| note.contains("32 scorers at initialisation, on 16 of the same images"))
+    );
     for format in ["md", "latex", "csv"] {
         assert!(render(format, &tables).contains("Untrained"), "{format}");
     }

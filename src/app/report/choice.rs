@@ -139,6 +139,13 @@ pub(super) fn fewer_seeds_note<'a>(
         .then(|| format!("Results of `ssmprobe eval` cover fewer seeds than were trained: {fewer}"))
 }
 
+/// What all evaluations have alike; `None` if they differ, or one of them does not say.
+pub(super) fn common<T: PartialEq>(all: impl IntoIterator<Item = Option<T>>) -> Option<T> {
+    let mut all = all.into_iter();
+    let first = all.next()??;
+    all.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
 /// Which variants have a probe that was evaluated with other masks than the first of all, by what objects cover on average, which is
 /// the same for all probes: an evaluation with other masks that was stopped leaves the rest with the earlier ones.
 pub(super) fn other_masks_note<'a>(

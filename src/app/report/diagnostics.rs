@@ -1,7 +1,7 @@
 //! Diagnostics of every router's plans, beside those of untrained scorers and random scores through the same router; from
 //! `ssmprobe eval --run`.
 
-use super::choice::of_evaluated;
+use super::choice::{common, of_evaluated};
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, title};
 use crate::model::explain::diagnostics::MEASURES;
@@ -32,9 +32,12 @@ pub fn tables(source: &Source) -> Vec<Table> {
         label("kendall_tau"),
         label("path_length"),
     );
+    let all = evaluated.iter().flat_map(|(_, seeds)| seeds).flat_map(|seed| seed.iter());
+    let (images, scorers) = common(all.map(|one| one.untrained_sample))
+        .map_or(("some".to_owned(), SCORERS), |(images, scorers)| (images.to_string(), scorers));
     let mut notes = vec![format!(
-        "Trained: the best epoch's probes, mean over the test images. Untrained: {SCORERS} scorers at initialisation, on \
-         some of the same images"
+        "Trained: the best epoch's probes, mean over the test images. Untrained: {scorers} scorers at initialisation, on \
+         {images} of the same images"
     )];
     if has_rows(MEAN_LABELS[0]) {
         notes.push(format!(

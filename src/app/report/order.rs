@@ -1,7 +1,7 @@
 //! Whether the order matters to each head: the share of test images on which the order test is significant, from
 //! `ssmprobe eval --run` (docs/definitions.md, section 10).
 
-use super::choice::of_evaluated;
+use super::choice::{common, of_evaluated};
 use super::table::{Cell, Column, Row, Table};
 use super::{Source, title};
 use crate::model::explain::evaluation::digits;
@@ -27,14 +27,19 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(Column::group("p of more than 5 %", ["raw", "Holm"]));
     columns.extend(["z", "Headroom"].map(Column::numbers));
     columns.extend(Column::group("Margin", ["content", "fixed order", "routing"]));
-    let note = "Each image's order is tested against all orders of the same tokens, by the margin of its true class \
-                over the class that is strongest beside it for the tokens as a bag; by chance 5 % of images are \
-                significant. Interval and p: Student's t over seeds and images; Holm: corrected for the heads of this \
-                table. Untrained: scorers at initialisation with the same memory, which follow the image's content and \
-                need not be at 5 %; random: orders drawn for each image, which are; both on some of the images. \
-                Headroom: share of the gain that the best order would have over the mean of all orders. The margin is \
-                that of the tokens as a bag, plus the contribution of raster order or the scan, plus that of routing; \
-                means over seeds and images";
+    let sample = common(tested.iter().flat_map(|(_, seeds)| seeds).map(|seed| seed.sample));
+    let sample = sample.map_or("some of the images".to_owned(), |(images, orders)| {
+        format!("{images} of the images, {orders} orders for each and for every seed")
+    });
+    let note = format!(
+        "Each image's order is tested against all orders of the same tokens, by the margin of its true class over the class \
+         that is strongest beside it for the tokens as a bag; by chance 5 % of images are significant. Interval and p: \
+         Student's t over seeds and images; Holm: corrected for the heads of this table. Untrained: scorers at initialisation \
+         with the same memory, which follow the image's content and need not be at 5 %; random: orders drawn for each image, \
+         which are; both on {sample}. Headroom: share of the gain that the best order would have over the mean of all orders. \
+         The margin is that of the tokens as a bag, plus the contribution of raster order or the scan, plus that of routing; \
+         means over seeds and images"
+    );
     let mut table = source.table("order", "Does the order matter", columns, rows.collect()).with_note(note);
     table.notes.extend(notes);
     vec![table]

@@ -304,9 +304,8 @@ impl<'a> Evaluator<'a> {
         let n = self.tokens.grid().len();
         let count = (UNTRAINED_IMAGES * 256 * 256 / (n * n)).clamp(1, UNTRAINED_IMAGES);
         let sample = cache_indices.iter().step_by(cache_indices.len().div_ceil(count));
-        let untrained: Vec<_> = sample
-            .map(|index| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*index)))
-            .collect();
+        let read = |index: &usize| self.nulls.untrained(router, &self.change, &self.tokens.tokens(*index));
+        let untrained: Vec<_> = sample.map(read).collect();
         let mean_nulls = MeanNull::from_nulls(&self.band, self.nulls.draws);
         let measured = |(at, null): (usize, &Null)| Measured {
             name: MEASURES[at].name.to_owned(),
@@ -315,6 +314,7 @@ impl<'a> Evaluator<'a> {
             untrained: mean(untrained.iter().map(|image| image[at].mean)).unwrap_or(f64::NAN),
             null_mean: mean_nulls.get(at).map(|null| MEASURES[at].within(null.band(all.len()))),
             untrained_mean: Some(untrained_mean(&untrained, at)),
+            untrained_sample: Some((untrained.len(), self.nulls.scorers(n))),
         };
         self.band.iter().enumerate().map(measured).collect()
     }

@@ -47,6 +47,9 @@ pub struct Measured {
     /// The same under untrained scorers, each of which reads the whole sample of images.
     #[serde(default)]
     pub untrained_mean: Option<(f64, f64)>,
+    /// Number of images in that sample, and of untrained scorers. Absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untrained_sample: Option<(usize, usize)>,
 }
 
 /// The metrics.

@@ -38,6 +38,9 @@ pub struct OrderTests {
     pub untrained: Option<f64>,
     /// The same for random orders; absent if none can be drawn.
     pub random: Option<f64>,
+    /// Number of images in that sample, and of untrained scorers and of random orders for each. Absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<(usize, usize)>,
 }
 
 /// The margin of one image of `class`, to be [`tested`]; `None` if the head has no test.
@@ -115,6 +118,7 @@ impl OrderTests {
             routing: mean(&|contrast| contrast.routing),
             untrained: share(|image| &image.untrained),
             random: share(|image| &image.random),
+            sample: Some((chance.len(), ORDERS_PER_IMAGE)),
         }
     }
 }
