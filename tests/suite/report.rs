@@ -432,6 +432,26 @@ fn the_table_of_removal_compares_rankings_and_heads_on_the_same_images() {
 }
 
 #[test]
+fn the_table_of_removal_says_which_heads_share_few_seeds_with_its_reference() {
+    let (_folder, [mut source]) = main_source();
+    let said = |source: &Source| {
+        let notes = build("causal", std::slice::from_ref(source)).remove(0).notes;
+        notes.into_iter().find(|note| note.starts_with("Differences from "))
+    };
+    assert_eq!(said(&source), None, "the only seed of GAP is one of Sinkhorn's");
+    source.reference = Some("gap".into());
+    let few = "Differences from GAP are of the seeds that both have: Sinkhorn (1 of 2)";
+    assert_eq!(said(&source).as_deref(), Some(few));
+    // Of a seed with curves of fewer images there is no mean with the others.
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
+    other.metrics.removals.iter_mut().for_each(|heights| drop(heights.deletion.pop()));
+    let table = build("causal", &[source]).remove(0);
+    let row = table.rows.iter().find(|row| row.cells[1] == Cell::text("Sinkhorn")).unwrap();
+    assert_eq!(number(&row.cells[3]), Some(1.0));
+}
+
+#[test]
 fn removal_in_one_image_has_no_interval() {
     let (_folder, [mut source]) = main_source();
     for probe in &mut source.evaluations.as_mut().unwrap().probes {
@@ -772,6 +792,11 @@ fn tables_of_evaluations_say_which_heads_have_fewer_seeds_than_the_run() {
     };
     let ids = ["main", "order", "scramble", "diagnostics", "regions"];
     assert!(ids.iter().all(|id| !says(id, &source)));
+    // A mean over seeds is over the same number of images.
+    let probes = &mut source.evaluations.as_mut().unwrap().probes;
+    let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
+    other.metrics.images -= 1;
+    assert_eq!(ids.map(|id| says(id, &source)), [false, true, true, true, true]);
     let probes = &mut source.evaluations.as_mut().unwrap().probes;
     probes.retain(|probe| probe.head != "sinkhorn" || probe.seed == 0);
     for id in ids {
@@ -1353,6 +1378,15 @@ fn sweeps_become_grids_and_lists() {
     let all: Vec<Table> = ["grid", "state-size", "sweep"].iter().flat_map(|id| build(id, &sources)).collect();
     assert_eq!(all.len(), 3);
     insta::assert_snapshot!("report-sweeps", render("md", &all).replace(&sources[0].name, "RUN"));
+}
+
+#[test]
+fn a_sweep_is_compared_with_gap_on_the_seeds_that_both_have() {
+    let heads = ["gap", "sinkhorn[state_dim=4]"];
+    let (folder, run) = birds(&heads, 2, |head, seed| [[10, 16], [12, 12]][head][seed as usize]);
+    run.write_outcome(&broken(run.outcome(heads[1], 1).unwrap())).unwrap();
+    let table = build("state-size", &[Source::open(folder.path()).unwrap()]).remove(0);
+    assert_eq!(number(table.rows[0].cells.last().unwrap()), Some(10.0), "two of 20 images of the first seed");
 }
 
 #[test]

@@ -49,7 +49,8 @@ pub fn tables(source: &Source) -> Vec<Table> {
     columns.extend(interval("Insertion less random"));
     let note = "Mean height of the curve of an image's true-class probability, in percent, as tokens are removed \
                 (deletion: lower is a faster fall) or inserted (insertion: higher is a faster rise), most important \
-                first; means over images and seeds. Less random: minus random orders on the same images; less another \
+                first; means over images and seeds. Random: mean over a few orders, the same for all images, which \
+                intervals take as given. Less random: minus random orders on the same images; less another \
                 method: minus that method on the same images, seeds and ranking. Intervals: Student's t over seeds and \
                 images, as for paired differences; with one seed, over images only; cut off at 0 and \
                 100 %, those of differences at -100 and 100";
@@ -58,6 +59,7 @@ pub fn tables(source: &Source) -> Vec<Table> {
     let frozen = Cell::text(Mode::Frozen.id().to_owned());
     table.notes.extend(table.rows.iter().any(|row| row.cells[0] == frozen).then(|| FROZEN_NOTE.to_owned()));
     table.notes.extend(other_images_note(source, variants.iter().copied()));
+    table.notes.extend(shared_seeds_note(source, &variants, reference));
     table.notes.extend(choice_note(source, variants.iter().copied()));
     let missed = source.reference.as_deref().filter(|name| find(name).is_none());
     table.notes.extend(missed.map(|name| {
@@ -66,18 +68,38 @@ pub fn tables(source: &Source) -> Vec<Table> {
     vec![table]
 }
 
-/// Heights of the deletion and insertion curves of a variant's probes, in percent.
+/// Which variants share some of their seeds alone with the reference.
+fn shared_seeds_note(source: &Source, variants: &[&Variant], reference: &Variant) -> Option<String> {
+    let seeds = |variant: &Variant| -> Vec<u64> {
+        let probes = source.evaluated(&variant.name).filter(|probe| !probe.metrics.removals.is_empty());
+        probes.map(|probe| probe.seed).collect()
+    };
+    let of_reference = seeds(reference);
+    let fewer = variants.iter().filter_map(|variant| {
+        let own = seeds(variant);
+        let both = own.iter().filter(|seed| of_reference.contains(seed)).count();
+        (both < own.len()).then(|| format!("{} ({both} of {})", title(variant), own.len()))
+    });
+    let fewer = fewer.collect::<Vec<_>>().join(", ");
+    (!fewer.is_empty())
+        .then(|| format!("Differences from {} are of the seeds that both have: {fewer}", title(reference)))
+}
+
+/// Heights of the deletion and insertion curves of a variant's probes, in percent, of the seeds with as many images as the first.
 fn heights(source: &Source, variant: &Variant, mode: Mode, ranking: &str) -> [SeedRows; 2] {
     let wanted = |heights: &&RemovalHeights| heights.mode == mode && heights.ranking == ranking;
     let found = || {
         let probes = source.evaluated(&variant.name);
         probes.filter_map(|probe| Some((probe.seed, probe.metrics.removals.iter().find(wanted)?)))
     };
-    let percent = |values: &Vec<f32>| values.iter().map(|x| 100.0 * f64::from(*x)).collect();
-    [
-        found().map(|(seed, heights)| (seed, percent(&heights.deletion))).collect(),
-        found().map(|(seed, heights)| (seed, percent(&heights.insertion))).collect(),
-    ]
+    let rows = |values: fn(&RemovalHeights) -> &Vec<f32>| -> SeedRows {
+        let percent = |heights| values(heights).iter().map(|x| 100.0 * f64::from(*x)).collect();
+        let mut rows: SeedRows = found().map(|(seed, heights)| (seed, percent(heights))).collect();
+        let images = rows.first().map_or(0, |(_, row)| row.len());
+        rows.retain(|(_, row)| row.len() == images);
+        rows
+    };
+    [rows(|heights| &heights.deletion), rows(|heights| &heights.insertion)]
 }
 
 /// `own - other` for every image, of the seeds that both have with the same number of images.
@@ -92,8 +114,7 @@ fn paired_differences(own: &SeedRows, other: &SeedRows) -> SeedRows {
 /// Mean and 95 % interval, within `range`, over seeds and images: no interval of a single image, three empty cells without values.
 fn interval_cells(rows: &SeedRows, range: RangeInclusive<f64>) -> [Cell; 3] {
     let images = rows.first().map_or(0, |(_, row)| row.len());
-    let rows: Vec<Vec<f64>> =
-        rows.iter().map(|(_, row)| row.clone()).filter(|row| row.len() == images).collect();
+    let rows: Vec<Vec<f64>> = rows.iter().map(|(_, row)| row.clone()).collect();
     if images == 0 {
         return [Cell::None, Cell::None, Cell::None];
     }

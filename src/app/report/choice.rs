@@ -98,7 +98,7 @@ fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
 }
 
 /// What is `found` in the metrics of each variant's probes at the best epoch, by tier, points of a sweep included: one result per seed,
-/// of those seeds alone whose `key` is that of the first. And notes on variants with fewer seeds than were trained and on the choice
+/// of those seeds alone whose number of images and `key` are those of the first. And notes on variants with fewer seeds than were trained and on the choice
 /// among them. Of a head at several layers or rates only the chosen variant is returned; if that has no results, all that have some.
 pub(super) fn of_evaluated<'a, T, K: PartialEq>(
     source: &'a Source,
@@ -107,10 +107,12 @@ pub(super) fn of_evaluated<'a, T, K: PartialEq>(
 ) -> (Vec<(&'a Variant, Vec<T>)>, Vec<String>) {
     let of_variant = |variant: &'a Variant| {
         let probes = source.evaluated(&variant.name);
-        let mut own: Vec<T> = probes.filter_map(|probe| found(&probe.metrics)).collect();
-        let first = own.first().map(&key);
+        let own = probes.filter_map(|probe| Some((probe.metrics.images, found(&probe.metrics)?)));
+        let mut own: Vec<(usize, T)> = own.collect();
+        let key = |(images, seed): &(usize, T)| (*images, key(seed));
+        let first = own.first().map(key);
         own.retain(|seed| Some(key(seed)) == first);
-        (variant, own)
+        (variant, own.into_iter().map(|(_, seed)| seed).collect::<Vec<T>>())
     };
     let variants = tiers::sorted(source.run.manifest.heads.iter()).into_iter();
     let mut all: Vec<_> = variants.map(of_variant).filter(|(_, own)| !own.is_empty()).collect();

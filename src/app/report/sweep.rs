@@ -6,8 +6,8 @@ use indexmap::IndexSet;
 use super::Source;
 use super::table::{Cell, Column, Row, Table};
 use crate::model::probe::head::{self, mean};
-use crate::model::stats::mean_and_deviation;
-use crate::model::train::run::{ProbeCheckpoint, Variant, variant_name};
+use crate::model::stats;
+use crate::model::train::run::{Outcome, Variant, variant_name};
 
 pub struct Point<'a> {
     pub variant: &'a Variant,
@@ -80,13 +80,15 @@ fn table(source: &Source, head: &str, fields: &[&str], points: &[&Point]) -> Tab
     let is_plain = |variant: &&Variant| settings(variant).is_none() && source.is_trained(variant);
     let plain: Vec<&Variant> = heads.filter(is_plain).collect();
     let row = |point: &&Point| {
-        let best = source.accuracies(&point.variant.name, ProbeCheckpoint::Best);
         let of_axes = |variant: &Variant| (variant.layer, variant.rate.map(f64::to_bits));
         let mut gaps = plain.iter().filter(|variant| variant.head == mean::GAP.id);
         let gap = gaps.find(|gap| of_axes(gap) == of_axes(point.variant));
-        let gap = gap.map(|gap| source.accuracies(&gap.name, ProbeCheckpoint::Best));
-        let gap = gap.filter(|gap| !gap.is_empty()).map(|gap| mean_and_deviation(&gap).0);
-        let change = gap.filter(|_| !best.is_empty()).map(|gap| mean_and_deviation(&best).0 - gap);
+        // Of the seeds that both have.
+        let change_of = |own: &Outcome| {
+            let gap = source.outcomes_of(&gap?.name).find(|gap| gap.seed == own.seed)?;
+            Some(own.best_accuracy()? - gap.best_accuracy()?)
+        };
+        let change = stats::mean(source.outcomes_of(&point.variant.name).filter_map(change_of));
         let mut cells: Vec<Cell> = point.settings.iter().map(|(_, value)| Cell::text(*value)).collect();
         cells.extend(source.accuracy_cells(&point.variant.name));
         cells.push(change.map_or(Cell::None, |change| Cell::signed(change, 2)));
