@@ -7,7 +7,7 @@ use super::{Source, title};
 use crate::model::explain::evaluation::digits;
 use crate::model::explain::evaluation::orders::OrderTests;
 use crate::model::explain::order_test::SIGNIFICANT;
-use crate::model::stats::{CrossedMean, holm};
+use crate::model::stats::{CrossedMean, holm, mean};
 use crate::model::train::run::Variant;
 
 /// One table per run whose evaluation has an order test.
@@ -55,7 +55,7 @@ fn significant_share(seeds: &[&OrderTests]) -> CrossedMean {
 fn row(variant: &Variant, seeds: &[&OrderTests], share: &CrossedMean, corrected: f64) -> Row {
     let percent = |value: &dyn Fn(&OrderTests) -> Option<f64>| {
         let shares: Option<Vec<f64>> = seeds.iter().map(|seed| value(seed)).collect();
-        Cell::maybe(shares.map(|shares| 100.0 * shares.iter().sum::<f64>() / shares.len() as f64), 1)
+        Cell::maybe(shares.and_then(mean).map(|share| 100.0 * share), 1)
     };
     let signed = |value: &dyn Fn(&OrderTests) -> f64| {
         Cell::signed_over(&seeds.iter().map(|seed| value(seed)).collect::<Vec<_>>(), 2)

@@ -10,6 +10,7 @@ use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{NullBands, untrained_scores};
 use crate::model::explain::order_test::{Margin, OrderTester, SIGNIFICANT, tested};
 use crate::model::probe::head_output::{Direction, Form, HeadOutput, Order};
+use crate::model::stats;
 use crate::model::trace::OrderContrast;
 
 /// Images that unlearned orders are tested on.
@@ -103,8 +104,7 @@ impl OrderTests {
     /// Summary of the images that have a test, at least one, and of the unlearned orders `chance`.
     pub(super) fn new(tested: &[&OrderContrast], chance: &[Chance]) -> Self {
         let share = |of: fn(&Chance) -> &Vec<bool>| {
-            let all: Vec<bool> = chance.iter().flat_map(|image| of(image).clone()).collect();
-            (!all.is_empty()).then(|| all.iter().filter(|is| **is).count() as f64 / all.len() as f64)
+            stats::mean(chance.iter().flat_map(of).map(|significant| f64::from(*significant)))
         };
         let mean = |of: &dyn Fn(&OrderContrast) -> f64| {
             tested.iter().map(|contrast| of(contrast)).sum::<f64>() / tested.len() as f64

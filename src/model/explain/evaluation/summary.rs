@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Evaluation, OTHER};
-use crate::model::stats::{quantiles, ranks};
+use crate::model::stats::{mean, quantiles, ranks};
 
 /// A measure over the images of one class.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +22,10 @@ impl ClassRow {
     /// Summarises the values of a class's images; `None` if no image has any.
     pub fn new(class: usize, values: impl IntoIterator<Item = f32>) -> Option<Self> {
         let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).map(f64::from).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (!values.is_empty()).then(|| Self {
+        Some(Self {
             class,
             count: values.len(),
-            mean,
+            mean: mean(values.iter().copied())?,
             quantiles: quantiles(&values, [0.05, 0.25, 0.5, 0.75, 0.95]),
         })
     }
