@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::choice::{called, choice_note, other_images_note};
+use super::choice::{called, choice_note, other_images_note, with_fewer_seeds};
 use super::table::{Cell, Column, Row, Table, push_group};
 use super::{Source, tiers, title};
 use crate::model::explain::evaluation::removals::RemovalHeights;
@@ -75,14 +75,11 @@ fn shared_seeds_note(source: &Source, variants: &[&Variant], reference: &Variant
         probes.map(|probe| probe.seed).collect()
     };
     let of_reference = seeds(reference);
-    let fewer = variants.iter().filter_map(|variant| {
+    let fewer = with_fewer_seeds(variants.iter().map(|variant| {
         let own = seeds(variant);
-        let both = own.iter().filter(|seed| of_reference.contains(seed)).count();
-        (both < own.len()).then(|| format!("{} ({both} of {})", title(variant), own.len()))
-    });
-    let fewer = fewer.collect::<Vec<_>>().join(", ");
-    (!fewer.is_empty())
-        .then(|| format!("Differences from {} are of the seeds that both have: {fewer}", title(reference)))
+        (title(variant), own.iter().filter(|seed| of_reference.contains(seed)).count(), own.len())
+    }))?;
+    Some(format!("Differences from {} are of the seeds that both have: {fewer}", title(reference)))
 }
 
 /// Heights of the deletion and insertion curves of a variant's probes, in percent, of the seeds with as many images as the first.

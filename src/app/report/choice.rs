@@ -132,13 +132,17 @@ pub(super) fn fewer_seeds_note<'a>(
     source: &Source,
     results: impl IntoIterator<Item = (&'a Variant, usize)>,
 ) -> Option<String> {
-    let fewer = results.into_iter().filter_map(|(variant, seeds)| {
-        let trained = source.accuracies(&variant.name, ProbeCheckpoint::Best).len();
-        (0 < seeds && seeds < trained).then(|| format!("{} ({seeds} of {trained})", title(variant)))
-    });
-    let fewer = fewer.collect::<Vec<_>>().join(", ");
-    (!fewer.is_empty())
-        .then(|| format!("Results of `ssmprobe eval` cover fewer seeds than were trained: {fewer}"))
+    let fewer = with_fewer_seeds(results.into_iter().map(|(variant, seeds)| {
+        (title(variant), seeds, source.accuracies(&variant.name, ProbeCheckpoint::Best).len())
+    }))?;
+    Some(format!("Results of `ssmprobe eval` cover fewer seeds than were trained: {fewer}"))
+}
+
+/// The names of those that have some of so many seeds and not all, each with both numbers; `None` if there are none.
+pub(super) fn with_fewer_seeds(all: impl Iterator<Item = (String, usize, usize)>) -> Option<String> {
+    let fewer = all.filter(|(_, own, all)| 0 < *own && own < all);
+    let fewer = fewer.map(|(name, own, all)| format!("{name} ({own} of {all})"));
+    Some(fewer.collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
 }
 
 /// What all evaluations have alike; `None` if they differ, or one of them does not say.

@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 
 use super::Source;
-use super::choice::without_choice;
+use super::choice::{with_fewer_seeds, without_choice};
 use crate::app::format::{counted, noun};
 use crate::model::train;
 use crate::model::train::run::{Outcome, ProbeCheckpoint, Run, Selection};
@@ -66,14 +66,10 @@ impl Source {
             notes.push(format!("{}, seed {}, stopped early: {why}", outcome.head, outcome.seed));
         }
         notes.extend(self.stale_note());
-        let fewer = manifest.heads.iter().filter_map(|variant| {
-            let own = self.accuracies(&variant.name, ProbeCheckpoint::Best).len();
-            (0 < own && own < seeds).then(|| format!("{} ({own} of {seeds})", variant.name))
-        });
-        let fewer = fewer.collect::<Vec<_>>().join(", ");
-        notes.extend(
-            (!fewer.is_empty()).then(|| format!("Means over fewer seeds than those of the run: {fewer}")),
-        );
+        let fewer = with_fewer_seeds(manifest.heads.iter().map(|variant| {
+            (variant.name.clone(), self.accuracies(&variant.name, ProbeCheckpoint::Best).len(), seeds)
+        }));
+        notes.extend(fewer.map(|fewer| format!("Means over fewer seeds than those of the run: {fewer}")));
         let expected = manifest.heads.len() * seeds;
         let is_stopped = |outcome: &&Outcome| outcome.failure.is_none() && outcome.epochs.len() < *epochs;
         let stopped = self.outcomes.iter().filter(is_stopped).count();
