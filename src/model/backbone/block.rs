@@ -274,12 +274,18 @@ impl Block {
     /// Attention weights averaged over heads, `[B, T, T]` in float32; rows sum to 1. Arguments as in
     /// [`forward`](Self::forward).
     pub fn attention(&self, x: Tensor<2>, batch: usize, positions: RelativePositions) -> Tensor<3> {
-        let [query, key, _] = self.qkv(self.norm1.forward(x), batch, positions.rotation);
-        let logits = (query * self.scale()).precise_matmul(key.transpose()).cast(DType::F32);
-        softmax(add_optional(logits, positions.bias.as_ref()), 3).mean_dim(1).squeeze_dim(1)
+        let weights = if on_cpu(&x.device()) {
+            let [query, key, _] = self.qkv(self.norm1.forward(x), batch, positions.rotation);
+            let logits = (query * self.scale()).precise_matmul(key.transpose()); // [B, heads, T, T]
+            softmax(add_optional(logits, positions.bias.as_ref()), 3)
+        } else {
+            let [weights, _] = self.attention_fused(x, batch, positions, DType::F32);
+            weights
+        };
+        weights.mean_dim(1).squeeze_dim(1)
     }
 
-    /// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]`.
+    /// Queries, keys and values, `[B, heads, T, head_dim]` each, of normed tokens `[B T, d]` on the CPU.
     fn qkv(&self, x: Tensor<2>, batch: usize, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
         let [rows, width] = x.dims();
         let (tokens, head_dim) = (rows / batch, width / self.heads);

@@ -86,7 +86,7 @@ impl Rotation {
         Self { cos: of(&self.cos), sin: of(&self.sin), rotary: self.rotary }
     }
 
-    /// Queries or keys, `[B, heads, T, p]`, rotated.
+    /// Queries or keys, `[B, heads, T, p]` in float32, rotated.
     pub fn apply(&self, x: Tensor<4>) -> Tensor<4> {
         let [images, heads, tokens, head_dim] = x.dims();
         let swapped = match self.rotary {
@@ -96,6 +96,6 @@ impl Rotation {
                 pairs.flip([4]).reshape([images, heads, tokens, head_dim])
             }
         };
-        x.clone() * self.cos.clone().cast(x.dtype()) + swapped * self.sin.clone().cast(x.dtype())
+        x * self.cos.clone() + swapped * self.sin.clone()
     }
 }

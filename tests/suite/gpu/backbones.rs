@@ -1,4 +1,5 @@
-//! Backbones: the tokens of every family in float32, and tokens and the demo probes' predictions in half precision.
+//! Backbones: tokens and attention rollout of every family in float32, and tokens and the demo probes' predictions in half
+//! precision.
 
 use std::path::Path;
 
@@ -31,7 +32,7 @@ fn share(found: &[f32], expected: &[f32]) -> f64 {
 }
 
 #[test]
-fn every_family_gives_the_processors_tokens() {
+fn every_family_gives_the_processors_tokens_and_rollout() {
     let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         for family in FAMILIES {
@@ -46,7 +47,8 @@ fn every_family_gives_the_processors_tokens() {
                         let backbone = Backbone::open(&fixtures().join(case), device).unwrap();
                         let layers: Vec<usize> = (0..=backbone.layers()).collect();
                         let stages = backbone.forward_layers(&images, &layers, true).unwrap();
-                        stages.iter().flatten().map(flat).collect::<Vec<_>>()
+                        let rollout = backbone.rollout(&images[0], backbone.layers()).unwrap();
+                        stages.iter().flatten().map(flat).chain([rollout]).collect::<Vec<_>>()
                     };
                     let (found, expected) = (stages(&gpu), stages(&Device::flex()));
                     let stages = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));

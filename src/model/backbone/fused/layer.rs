@@ -17,18 +17,15 @@ impl Block {
         &self,
         x: Tensor<2>,
         batch: usize,
-        RelativePositions { bias, rotation }: RelativePositions,
+        positions: RelativePositions,
     ) -> Tensor<2> {
         let dtype = self.qkv.weight.dtype();
         let norm_if = |by: Option<&Norm>, x: Tensor<2>| match by {
             Some(by) => norm(by, x, dtype),
             None => x,
         };
-        let (qkv, qkv_bias) = self.qkv.product_and_bias(norm(&self.norm1, x.clone(), dtype));
-        let [query, key, value] =
-            split_heads(cube(qkv), cube(qkv_bias), batch, self.heads, rotation).map(tensor);
-        let weights = softmax::softmax(logits(query, key), self.scale(), bias.map(cube), dtype);
-        let mixed = tensor::<4>(weights).precise_matmul(value); // [B, heads, T, head_dim]
+        let [weights, value] = self.attention_fused(x.clone(), batch, positions, dtype);
+        let mixed = weights.precise_matmul(value); // [B, heads, T, head_dim]
         let mixed = norm_if(self.attention_norm.as_ref(), mixed.swap_dims(1, 2).reshape(x.dims()));
         let (y, bias) = self.out.product_and_bias(mixed);
         let [x, normed] = residual::add_and_norm(cube(x), cube(y), cube(bias), &self.norm2);
@@ -40,6 +37,21 @@ impl Block {
         };
         let (y, bias) = down.product_and_bias(hidden);
         tensor(residual::add(x, cube(y), cube(bias)))
+    }
+
+    /// The attention weights `[B, heads, T, T]` in `dtype`, and the values `[B, heads, T, head_dim]`.
+    pub(in crate::model::backbone) fn attention_fused(
+        &self,
+        x: Tensor<2>,
+        batch: usize,
+        RelativePositions { bias, rotation }: RelativePositions,
+        dtype: DType,
+    ) -> [Tensor<4>; 2] {
+        let (qkv, qkv_bias) = self.qkv.product_and_bias(norm(&self.norm1, x, self.qkv.weight.dtype()));
+        let [query, key, value] =
+            split_heads(cube(qkv), cube(qkv_bias), batch, self.heads, rotation).map(tensor);
+        let weights = softmax::softmax(logits(query, key), self.scale(), bias.map(cube), dtype);
+        [tensor(weights), value]
     }
 }
 
@@ -64,4 +76,44 @@ fn logits(query: Tensor<4>, key: Tensor<4>) -> CubeTensor {
 fn activated(map: &Linear, by: Activation, gated: bool, x: Tensor<2>) -> Tensor<2> {
     let (y, bias) = map.product_and_bias(x);
     tensor(activation::activate(cube(y), cube(bias), by, gated))
+}
+
+#[cfg(test)]
+mod gpu_tests {
+    use super::super::check::{close, halves, put, random, random_norm};
+    use super::*;
+    use crate::gpus::gpus;
+
+    #[test]
+    fn attention_holds_logits_past_the_range_of_halves() {
+        let [batch, tokens, width, heads] = [2, 3, 8, 2];
+        for (name, device) in gpus() {
+            for (dtype, _) in halves(&name, &device) {
+                let matrix = |shape: [usize; 2], most: f32| {
+                    let values: Vec<f32> =
+                        random(shape.iter().product(), 0).iter().map(|x| x * most).collect();
+                    tensor::<2>(put(&values, shape, &device, dtype).0)
+                };
+                let linear = |rows: usize, most: f32| Linear {
+                    weight: matrix([width, rows], most),
+                    bias: Some(matrix([1, rows], most)),
+                };
+                let [(norm1, _), (norm2, _)] = [(); 2].map(|()| random_norm(width, &device));
+                let block = Block {
+                    heads,
+                    norm1,
+                    qkv: linear(3 * width, 2e3), // queries and keys of some thousands, logits of millions
+                    attention_norm: None,
+                    out: linear(width, 1.0),
+                    norm2,
+                    mlp: Mlp::Perceptron(linear(width, 1.0), Activation::Gelu, linear(width, 1.0)),
+                };
+                let x = matrix([batch * tokens, width], 1.0).cast(DType::F32);
+                let positions = RelativePositions { bias: None, rotation: None };
+                let found = block.attention(x, batch, positions).sum_dim(2).into_data();
+                let sums: Vec<f64> = found.iter().collect();
+                close(&format!("{dtype:?} on {name}"), &sums, &vec![1.0; batch * tokens], 1e-6);
+            }
+        }
+    }
 }
