@@ -236,14 +236,14 @@ fn backward(
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::{DType, Device, TensorData};
+    use burn::tensor::{DType, TensorData};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::{mean, token_by_token};
+    use super::super::mean;
     use super::*;
-    use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
+    use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
     fn only_hidden_layers_with_indices_of_32_bits_are_supported() {
@@ -254,8 +254,6 @@ mod gpu_tests {
             assert_eq!([MAX_IMAGES, MAX_IMAGES + 1].map(is_supported), [true, false], "{name}");
         }
     }
-
-    type Mean = fn(&Tensor<3>, [Tensor<2>; 2], [Tensor<1>; 2]) -> Tensor<2>;
 
     #[test]
     fn means_and_gradients_agree_with_the_network_token_by_token() {
@@ -268,28 +266,20 @@ mod gpu_tests {
             let (tokens, by) = (draw(&[images, n, width], 2.0), draw(&[images, width], 1.0));
             let weights = [[HIDDEN, width], [width, HIDDEN]].map(|shape| draw(&shape, 0.3));
             let biases = [HIDDEN, width].map(|length| draw(&[length], 0.5));
-            let run = |device: &Device, dtype: DType, mean: Mean| {
-                let on = (&device.clone().autodiff(), dtype);
+            let what = format!("{images} x {n} x {width}");
+            assert_like_processor(gpus(), what, &[1e-5; 5], |device, dtype| {
+                let on = (device, dtype);
                 let weights = weights.clone().map(|data| Tensor::<2>::from_data(data, on).require_grad());
                 let biases = biases.clone().map(|data| Tensor::<1>::from_data(data, on).require_grad());
-                let means = mean(&Tensor::from_data(tokens.clone(), on), weights.clone(), biases.clone());
+                let tokens = Tensor::from_data(tokens.clone(), on);
+                assert_eq!(supports(&tokens), dtype == DType::F32); // on the processor they go token by token
+                let means = mean(&tokens, weights.clone(), biases.clone());
                 let gradients = (means.clone() * Tensor::from_data(by.clone(), on)).sum().backward();
                 let mut made = vec![means.into_data()];
                 made.extend(weights.map(|x| x.grad(&gradients).expect("a gradient").into_data()));
                 made.extend(biases.map(|x| x.grad(&gradients).expect("a gradient").into_data()));
-                made.into_iter().map(|data| data.iter::<f64>().collect()).collect::<Vec<Vec<_>>>()
-            };
-            let expected = run(&Device::flex(), DType::F64, token_by_token);
-            for (name, gpu) in gpus() {
-                let found = run(&gpu, DType::F32, |tokens, weights, biases| {
-                    assert!(supports(tokens));
-                    mean(tokens, weights, biases)
-                });
-                for (at, (found, expected)) in found.into_iter().zip(&expected).enumerate() {
-                    let what = format!("{at} of {images} x {n} x {width} on {name}");
-                    assert_close_to_largest(what, found, expected.clone(), 1e-5);
-                }
-            }
+                made
+            });
         }
     }
 }

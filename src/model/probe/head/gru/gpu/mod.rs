@@ -91,40 +91,14 @@ fn cubes(images: usize) -> CubeCount {
 
 #[cfg(test)]
 mod gpu_tests {
-    use burn::tensor::{Device, TensorData};
+    use burn::tensor::{DType, TensorData};
     use rand::{Rng, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
     use super::super::recurrence;
     use super::*;
-    use crate::close::assert_close_to_largest;
     use crate::gpus::gpus;
-
-    type LastStates = fn(Tensor<4>, Tensor<3>, Tensor<2>) -> Tensor<2>;
-
-    /// The last states for random arguments, and their gradients with respect to each argument.
-    fn run([images, n]: [usize; 2], device: &Device, of: LastStates) -> [Vec<f32>; 4] {
-        let mut rng = ChaCha8Rng::seed_from_u64(images as u64);
-        let mut random = |count: usize, most: f32| -> Vec<f32> {
-            (0..count).map(|_| rng.random_range(-most..most)).collect()
-        };
-        let mut data =
-            |shape: &[usize], most| TensorData::new(random(shape.iter().product(), most), shape.to_vec());
-        let device = &device.clone().autodiff();
-        let inputs = Tensor::<4>::from_data(data(&[images, n, 2, GATES], 2.0), device).require_grad();
-        let from_state = Tensor::<3>::from_data(data(&[2, GATES, HIDDEN], 0.2), device).require_grad();
-        let bias = Tensor::<2>::from_data(data(&[2, GATES], 0.5), device).require_grad();
-        let by = Tensor::<2>::from_data(data(&[images, 2 * HIDDEN], 1.0), device);
-        let last = of(inputs.clone(), from_state.clone(), bias.clone());
-        let gradients = (last.clone() * by).sum().backward();
-        let host = |data: TensorData| data.try_into_vec::<f32>().expect("float32");
-        [
-            host(last.into_data()),
-            host(inputs.grad(&gradients).expect("a gradient").into_data()),
-            host(from_state.grad(&gradients).expect("a gradient").into_data()),
-            host(bias.grad(&gradients).expect("a gradient").into_data()),
-        ]
-    }
+    use crate::model::ops::gpu::check::assert_like_processor;
 
     #[test]
     fn nan_stays_in_its_own_state() {
@@ -142,19 +116,30 @@ mod gpu_tests {
 
     #[test]
     fn states_and_gradients_agree_with_elementary_operations() {
-        for size in [[1, 1], [3, 7], [9, 49], [4, 196]] {
-            let expected =
-                run(size, &Device::flex(), |inputs, from_state, bias| recurrence(&inputs, from_state, bias));
-            for (name, gpu) in gpus() {
-                let found = run(size, &gpu, |inputs, from_state, bias| {
-                    assert!(supports(&inputs));
-                    last_states(inputs, from_state, bias)
-                });
-                for (at, what) in ["states", "by inputs", "by weights", "by biases"].into_iter().enumerate() {
-                    let what = format!("{what} of {size:?} on {name}");
-                    assert_close_to_largest(&what, &found[at], &expected[at], 1e-5);
-                }
-            }
+        for [images, n] in [[1, 1], [3, 7], [9, 49], [4, 196]] {
+            let mut rng = ChaCha8Rng::seed_from_u64(images as u64);
+            let mut draw = |shape: &[usize], most: f32| {
+                let values = (0..shape.iter().product()).map(|_| rng.random_range(-most..most));
+                TensorData::new(values.collect::<Vec<_>>(), shape.to_vec())
+            };
+            let (inputs, from_state) = (draw(&[images, n, 2, GATES], 2.0), draw(&[2, GATES, HIDDEN], 0.2));
+            let (bias, by) = (draw(&[2, GATES], 0.5), draw(&[images, 2 * HIDDEN], 1.0));
+            assert_like_processor(gpus(), format!("{images} x {n}"), &[1e-5; 4], |device, dtype| {
+                let on = (device, dtype);
+                let inputs = Tensor::<4>::from_data(inputs.clone(), on).require_grad();
+                let from_state = Tensor::<3>::from_data(from_state.clone(), on).require_grad();
+                let bias = Tensor::<2>::from_data(bias.clone(), on).require_grad();
+                assert_eq!(supports(&inputs), dtype == DType::F32);
+                let last = match dtype {
+                    DType::F32 => last_states(inputs.clone(), from_state.clone(), bias.clone()),
+                    _ => recurrence(&inputs, from_state.clone(), bias.clone()),
+                };
+                let gradients = (last.clone() * Tensor::from_data(by.clone(), on)).sum().backward();
+                let grad_inputs = inputs.grad(&gradients).expect("a gradient").into_data();
+                let grad_from_state = from_state.grad(&gradients).expect("a gradient").into_data();
+                let grad_bias = bias.grad(&gradients).expect("a gradient").into_data();
+                vec![last.into_data(), grad_inputs, grad_from_state, grad_bias]
+            });
         }
     }
 }
