@@ -1,5 +1,5 @@
-//! Backbones: tokens and attention rollout of every family in float32, and tokens and the demo probes' predictions in half
-//! precision.
+//! Backbones: tokens of whole images and of half their patches, and attention rollout, of every family in float32, and tokens and
+//! the demo probes' predictions in half precision.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::gpus::gpus;
 use crate::heads::{batch, model_of, values};
 use crate::skip;
 
-/// Largest difference of float32 tokens to the processor's, as a share of the largest value.
+/// Largest difference of numbers in float32 to the processor's, as a share of the largest.
 const FLOAT32: f64 = 1e-5;
 /// The same of tokens in float16 and bfloat16.
 const HALVES: f64 = 2e-2;
@@ -32,7 +32,7 @@ fn share(found: &[f32], expected: &[f32]) -> f64 {
 }
 
 #[test]
-fn every_family_gives_the_processors_tokens_and_rollout() {
+fn every_family_gives_the_processors_numbers() {
     let mut parity = Parity::default();
     for (name, gpu) in gpus() {
         for family in FAMILIES {
@@ -43,19 +43,24 @@ fn every_family_gives_the_processors_tokens_and_rollout() {
             for (case, sizes) in if all() { &cases[..] } else { &cases[..1] } {
                 for &(height, width) in if all() { sizes } else { &sizes[..1] } {
                     let images = [image(0, height, width), image(1, height, width)];
-                    let stages = |device: &Device| {
+                    let numbers = |device: &Device| {
                         let backbone = Backbone::open(&fixtures().join(case), device).unwrap();
                         let layers: Vec<usize> = (0..=backbone.layers()).collect();
+                        let grid = backbone.grid(height, width).unwrap();
                         let stages = backbone.forward_layers(&images, &layers, true).unwrap();
                         let rollout = backbone.rollout(&images[0], backbone.layers()).unwrap();
-                        stages.iter().flatten().map(flat).chain([rollout]).collect::<Vec<_>>()
+                        let half: Vec<usize> = (0..grid.len() / 2).collect();
+                        let rest: Vec<usize> = half.iter().map(|patch| patch + half.len()).collect();
+                        let halves =
+                            backbone.forward_subset(&images[0], &[&half, &rest], backbone.layers()).unwrap();
+                        stages.iter().flatten().chain(&halves).map(flat).chain([rollout]).collect::<Vec<_>>()
                     };
-                    let (found, expected) = (stages(&gpu), stages(&Device::flex()));
-                    let stages = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));
-                    let largest = stages.fold(0.0, f64::max);
+                    let (found, expected) = (numbers(&gpu), numbers(&Device::flex()));
+                    let shares = found.iter().zip(&expected).map(|(found, expected)| share(found, expected));
+                    let largest = shares.fold(0.0, f64::max);
                     parity.check(
                         &name,
-                        &format!("{case}, {height} x {width}, every layer"),
+                        &format!("{case}, {height} x {width}, every layer, half the patches, rollout"),
                         largest,
                         FLOAT32,
                     );
