@@ -114,8 +114,7 @@ pub fn kernel_channels_as_given(
         Discretization::Zoh => zoh::on_tensors(scaled),
     };
     let square = |power: Tensor<2>| power.clone().precise_matmul(power);
-    let small = (n.max(1) as f64).sqrt().ceil() as usize;
-    let small = small.next_power_of_two();
+    let small = ((n.max(1) as f64).sqrt().ceil() as usize).next_power_of_two();
     let large = n.div_ceil(small).next_power_of_two();
     let mut right_factors = input.precise_matmul(b * step).unsqueeze_dim::<3>(0); // [b, S, d]: Abar^b Bbar
     while right_factors.dims()[0] < small {
