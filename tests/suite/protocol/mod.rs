@@ -1,8 +1,6 @@
 //! The training protocol, compared with a run in float64 PyTorch, the peer (`tests/reference/protocol.py`), and with its
 //! documented properties: `train::run` on the peer's tokens, in a cache as an extraction writes it.
 
-mod between;
-mod board;
 mod cache;
 mod draws;
 mod evaluation;
@@ -10,6 +8,8 @@ mod parts;
 mod peer;
 mod resume;
 mod shuffle;
+mod tensorboard;
+mod within_epochs;
 
 use std::cell::RefCell;
 use std::fs;

@@ -21,7 +21,7 @@ fn every_level_gives_what_the_references_say() {
         let mut child = Command::new(std::env::current_exe().expect("this program"));
         child.args([
             "--exact",
-            "levels::the_level_that_is_taken_gives_what_the_references_say",
+            "simd_levels::the_level_that_is_taken_gives_what_the_references_say",
             "--nocapture",
         ]);
         let output = child.env(VARIABLE, format!("{level:?}")).output().expect("it runs");

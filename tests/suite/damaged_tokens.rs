@@ -108,7 +108,7 @@ fn a_damaged_shard_is_named_and_it_alone_made_again() {
 /// In one process, as the window is.
 #[test]
 fn a_shard_that_changed_since_it_was_read_is_read_again() {
-    faults::apart("shards::a_shard_that_changed_since_it_was_read_is_read_again", || {
+    faults::apart("damaged_tokens::a_shard_that_changed_since_it_was_read_is_read_again", || {
         let desk = Desk::new(70, 24);
         let extract = || {
             let command = desk.on_data("extract", "cache");
