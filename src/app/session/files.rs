@@ -20,14 +20,14 @@ pub(super) const EARLIER: usize = 5;
 /// How much is lost without a session: nothing, the list of what was open, findings or stars too, or an unknown amount, as it cannot
 /// be read; then it is never overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Worth {
+pub(super) enum KeepPriority {
     Nothing,
     Entries,
     Notes,
     Unknown,
 }
 
-impl Worth {
+impl KeepPriority {
     pub(super) fn of(workspace: &Workspace) -> Self {
         match workspace.ids().count() + workspace.runs.len() - workspace.columns.len() {
             _ if has_notes(workspace) => Self::Notes,
@@ -67,8 +67,8 @@ impl SessionFile {
         self.path.metadata().and_then(|about| about.modified()).ok()
     }
 
-    pub(super) fn worth(&self) -> Worth {
-        Workspace::load(&self.path).map_or(Worth::Unknown, |workspace| Worth::of(&workspace))
+    pub(super) fn priority(&self) -> KeepPriority {
+        Workspace::load(&self.path).map_or(KeepPriority::Unknown, |workspace| KeepPriority::of(&workspace))
     }
 }
 
@@ -89,9 +89,9 @@ pub(super) fn earlier(folder: &Path) -> Vec<SessionFile> {
 /// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
 pub(super) fn another(folder: &Path) -> Option<SessionFile> {
     let earlier = earlier(folder);
-    let most = if earlier.len() > EARLIER { Worth::Notes } else { Worth::Nothing };
-    let rated = earlier.into_iter().map(|file| ((file.worth(), file.time()), file));
-    let least = rated.min_by_key(|(rating, _)| *rating).filter(|((worth, _), _)| *worth <= most);
+    let most = if earlier.len() > EARLIER { KeepPriority::Notes } else { KeepPriority::Nothing };
+    let rated = earlier.into_iter().map(|file| ((file.priority(), file.time()), file));
+    let least = rated.min_by_key(|(rating, _)| *rating).filter(|((priority, _), _)| *priority <= most);
     let new = || all(folder).filter(|path| !path.exists()).find_map(SessionFile::take);
     least.map(|(_, file)| file).or_else(new)
 }

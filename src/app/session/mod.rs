@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread::Builder;
 
-use self::files::{FILE, SessionFile, Worth};
+use self::files::{FILE, KeepPriority, SessionFile};
 pub use self::files::{fingerprint, has_notes};
 use crate::app::jobs::user_error::UserError;
 use crate::app::state::workspace::{Workspace, WorkspaceError};
@@ -32,7 +32,7 @@ pub struct Session {
 type Written = Result<Option<String>, WorkspaceError>;
 
 /// The last session, as found at the start of the program.
-pub enum Last {
+pub enum LastSession {
     /// It was read. If it belongs to a named workspace, it includes that one's unsaved changes.
     Open(Box<Workspace>),
     /// There is none, or it was empty.
@@ -51,20 +51,22 @@ impl Session {
     }
 
     /// Reads the last session that no other window has, and goes on in its file.
-    pub fn load(&mut self) -> Last {
-        let Some(newest) = files::earlier(&self.folder).into_iter().next() else { return Last::Nothing };
+    pub fn load(&mut self) -> LastSession {
+        let Some(newest) = files::earlier(&self.folder).into_iter().next() else {
+            return LastSession::Nothing;
+        };
         match Workspace::load(&newest.path) {
-            Ok(workspace) => match Worth::of(&workspace) {
-                Worth::Nothing => Last::Nothing,
-                Worth::Entries if !workspace.is_anything_there() => Last::Gone,
+            Ok(workspace) => match KeepPriority::of(&workspace) {
+                KeepPriority::Nothing => LastSession::Nothing,
+                KeepPriority::Entries if !workspace.any_entry_exists() => LastSession::Gone,
                 _ => {
                     self.own = Some(newest);
-                    Last::Open(Box::new(workspace))
+                    LastSession::Open(Box::new(workspace))
                 }
             },
             Err(error) => {
                 let error = UserError::new(format!("The last session could not be restored: {error}"));
-                Last::Unreadable(error.remedy("The demo is open instead; the file stays as it is"))
+                LastSession::Unreadable(error.remedy("The demo is open instead; the file stays as it is"))
             }
         }
     }
@@ -73,7 +75,7 @@ impl Session {
     pub fn last(&self) -> Option<PathBuf> {
         files::earlier(&self.folder)
             .into_iter()
-            .find(|file| file.worth() > Worth::Nothing)
+            .find(|file| file.priority() > KeepPriority::Nothing)
             .map(|file| file.path)
     }
 
@@ -88,7 +90,7 @@ impl Session {
     }
 
     /// Goes on in an earlier session's file, unless another window has it.
-    pub fn go_on_in(&mut self, path: &Path) {
+    pub fn continue_in(&mut self, path: &Path) {
         let own = self.is_session(path).then(|| SessionFile::take(path.to_owned())).flatten();
         if own.is_some() {
             (self.own, self.writing) = (own, None); // what is being written is in another file
@@ -226,19 +228,19 @@ mod tests {
         let first = one.write_last(&found("one")).unwrap();
         let second = other.write_last(&found("other")).unwrap();
         assert_eq!(first, folder.path().join(FILE));
-        assert!(matches!(window().load(), Last::Nothing), "both are open");
+        assert!(matches!(window().load(), LastSession::Nothing), "both are open");
         let Some(SessionFile { _lock: Some(lock), .. }) = &other.own else { panic!("no lock") };
         let _of_child = lock.0.try_clone().unwrap(); // a child process of another thread has it open for a moment
         drop(other);
         let mut next = window();
-        let Last::Open(restored) = next.load() else { panic!("nothing is restored") };
+        let LastSession::Open(restored) = next.load() else { panic!("nothing is restored") };
         assert_eq!(restored.findings[0].note, "other");
         assert_eq!(next.write_last(&found("next")).unwrap(), second);
         // What is put aside is gone on with where it was opened, but not where another window has it.
         assert_eq!(next.put_aside(&found("next")).unwrap(), second);
         let third = next.write_last(&found("third")).unwrap();
-        one.go_on_in(&third);
-        one.go_on_in(&second);
+        one.continue_in(&third);
+        one.continue_in(&second);
         assert!(one.is_own(&second) && !next.is_own(&second));
         assert_eq!(one.write_last(&found("one")).unwrap(), second);
     }
@@ -288,7 +290,7 @@ mod tests {
         }
         for number in 0..2 * EARLIER {
             let mut window = Session::beside(&settings);
-            assert_eq!(matches!(window.load(), Last::Unreadable(_)), number == 0, "{number}");
+            assert_eq!(matches!(window.load(), LastSession::Unreadable(_)), number == 0, "{number}");
             window.leave();
             window.write_last(&Workspace { runs: vec!["run".into()], ..Workspace::default() }).unwrap();
         }

@@ -8,7 +8,7 @@ use eframe::egui;
 
 use super::dialogs::leaving::Leaving;
 use super::dialogs::relink::LoadedWorkspace;
-use super::session::SessionTold;
+use super::session::SessionWarning;
 use super::settings_file::SettingsFile;
 use super::title::Title;
 use super::{MainWindow, WindowOrder, style};
@@ -44,7 +44,7 @@ pub struct App {
     pub(super) session: Option<Session>,
     pub(super) changed: Option<Instant>,
     /// What the user was told since it was last written.
-    pub(super) session_told: SessionTold,
+    pub(super) session_warning: SessionWarning,
     /// The file of what was open before what is; `None` if that was nothing, or is in no file.
     pub(super) put_aside_in: Option<PathBuf>,
     /// Theme and zoom factor that egui was last given.
@@ -76,7 +76,7 @@ impl App {
             settings: kept,
             session,
             changed: None,
-            session_told: SessionTold::Nothing,
+            session_warning: SessionWarning::Nothing,
             put_aside_in: None,
             shown: None,
             zoom: 1.0,
@@ -152,7 +152,7 @@ impl App {
                     workspace.host.iter_mut().for_each(|host| self.state.drop_unknown_program(host));
                 }
                 if self.replace(*workspace) {
-                    self.session.iter_mut().for_each(|session| session.go_on_in(&path));
+                    self.session.iter_mut().for_each(|session| session.continue_in(&path));
                     self.state.remember_workspace(path);
                 }
             }

@@ -10,7 +10,7 @@ use super::App;
 use super::dialogs::close_confirm::{CloseConfirm, stay};
 use crate::app::demo;
 use crate::app::format::file_name;
-use crate::app::session::{Last, Session, has_notes};
+use crate::app::session::{LastSession, Session, has_notes};
 use crate::app::state::Severity;
 use crate::app::state::command::Command;
 use crate::app::state::workspace::{Workspace, WorkspaceError};
@@ -22,7 +22,7 @@ const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspa
 
 /// What the user was told of a session that cannot be written, once: a full disk stays full for a while.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SessionTold {
+pub(super) enum SessionWarning {
     Nothing,
     /// That it cannot be written.
     Failed,
@@ -33,8 +33,8 @@ pub(super) enum SessionTold {
 impl App {
     /// Opens the last session; the demo if it is empty, none of its files exist, or it cannot be read.
     pub fn resume(&mut self) {
-        match self.session.as_mut().map_or(Last::Nothing, Session::load) {
-            Last::Open(workspace) => {
+        match self.session.as_mut().map_or(LastSession::Nothing, Session::load) {
+            LastSession::Open(workspace) => {
                 let demo = demo::demo().is_ok_and(|demo| uses_demo(&workspace, &demo));
                 match self.replace(*workspace) {
                     // The demo is small enough to be evaluated again at once.
@@ -43,12 +43,12 @@ impl App {
                     false => self.session.iter_mut().for_each(Session::leave),
                 }
             }
-            Last::Nothing => self.start_demo(),
-            Last::Gone => {
+            LastSession::Nothing => self.start_demo(),
+            LastSession::Gone => {
                 self.remember_last_session();
                 self.start_demo();
             }
-            Last::Unreadable(error) => {
+            LastSession::Unreadable(error) => {
                 self.start_demo();
                 self.state.note(Severity::Error, error.to_string());
             }
@@ -109,8 +109,8 @@ impl App {
         let open = closing.then(|| self.session_to_write()).flatten();
         let Some(open) = open.filter(has_notes) else { return };
         let Err(error) = self.save_session() else { return };
-        if self.session_told < SessionTold::NotesLost && loses_notes(&error, &open) {
-            self.session_told = SessionTold::NotesLost;
+        if self.session_warning < SessionWarning::NotesLost && loses_notes(&error, &open) {
+            self.session_warning = SessionWarning::NotesLost;
             self.changed.get_or_insert_with(Instant::now); // it is tried again
             self.window.dialogs.close = CloseConfirm::Idle; // and the questions are asked again
             stay(ctx);
@@ -136,14 +136,14 @@ impl App {
         };
         if let Err(error) = session.written(wake()) {
             self.changed.get_or_insert_with(Instant::now); // it is tried again
-            if self.session_told == SessionTold::Nothing {
-                self.session_told = SessionTold::Failed;
+            if self.session_warning == SessionWarning::Nothing {
+                self.session_warning = SessionWarning::Failed;
                 self.state.note(Severity::Warning, error.to_string());
             }
         }
         let Some(since) = self.changed else {
             if !session.is_writing() {
-                self.session_told = SessionTold::Nothing; // all is written: if it fails again, that is news
+                self.session_warning = SessionWarning::Nothing; // all is written: if it fails again, that is news
             }
             return;
         };
@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn that_the_session_cannot_be_written_is_told_once_and_not_after_that_its_findings_are_lost() {
         let folder = tempfile::tempdir().unwrap();
-        for (told, notes) in [(SessionTold::Nothing, 1), (SessionTold::NotesLost, 0)] {
+        for (told, notes) in [(SessionWarning::Nothing, 1), (SessionWarning::NotesLost, 0)] {
             let ctx = egui::Context::default();
             let settings = folder.path().join(format!("config-{notes}/settings.json"));
             let mut app = App::new(&ctx, Box::new(Nobody), Some(&settings));
             std::fs::write(settings.parent().unwrap(), "a file where the folder should be").unwrap();
             app.dispatch(Command::OpenBackbone("away".into()));
-            app.session_told = told;
+            app.session_warning = told;
             let before = app.state.log.len();
             for _ in 0..2 {
                 app.changed = Instant::now().checked_sub(SESSION_DELAY);

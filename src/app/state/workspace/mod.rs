@@ -295,7 +295,7 @@ impl Workspace {
     }
 
     /// Whether any of its entries exists, perhaps on another machine or the Hub; the search ends at the first.
-    pub fn is_anything_there(&self) -> bool {
+    pub fn any_entry_exists(&self) -> bool {
         let mut there = self.host.is_some() || self.backbones.iter().any(|one| !is_path(&one.source));
         self.clone().each_path(&mut |_, path| there = there || path.exists());
         there
