@@ -34,7 +34,7 @@ fn probe(head: &str, sharing: Sharing) -> Probe {
 }
 
 fn tests(c: &mut Criterion) {
-    process_memory::keep_freed(); // as the program does
+    process_memory::keep_freed_memory(); // as the program does
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let patches = (0..DIMS.grid.len() * DIMS.width).map(|_| normal(&mut rng) as f32).collect();
     let tokens = Tokens { grid: DIMS.grid, width: DIMS.width, cls: None, registers: Vec::new(), patches };

@@ -35,7 +35,7 @@ fn tensor<const D: usize>(values: &[f64], shape: [usize; D], device: &Device) ->
 }
 
 fn plans_on_the_host(c: &mut Criterion) {
-    process_memory::keep_freed(); // as the program does
+    process_memory::keep_freed_memory(); // as the program does
     let scores = values(TOKENS);
     let mut group = c.benchmark_group("plan of one image");
     for kind in ROUTERS {

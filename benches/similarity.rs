@@ -34,7 +34,7 @@ fn peer(vectors: &[Vec<f32>], similarity: impl Fn(&[f32], &[f32]) -> f64) -> Vec
 }
 
 fn nearest(c: &mut Criterion) {
-    process_memory::keep_freed(); // as the program does
+    process_memory::keep_freed_memory(); // as the program does
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let values: Vec<f16> = (0..IMAGES * GRID.len()).map(|_| f16::from_f32(rng.random::<f32>())).collect();
     let wide: Vec<Vec<f32>> =

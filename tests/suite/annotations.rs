@@ -287,7 +287,7 @@ fn the_pictures_of_many_labels_are_not_all_in_memory() {
         let label = |x: u32, _: u32| (x / 3 + 1) as u8; // 1 to 254
         indexed(masks.join("a.png"), (side, side), png::BitDepth::Eight, &[[0; 3]; 255], label);
         let annotations = Annotations::open(&masks).expect("masks");
-        if !process_memory::forget_peak() {
+        if !process_memory::reset_peak() {
             return crate::skip::because("this system forgets no peak");
         }
         let before = process_memory::resident().expect("memory");

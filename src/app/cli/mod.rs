@@ -187,7 +187,7 @@ pub fn main() -> ExitCode {
     unsafe {
         device::silence_drivers();
     }
-    process_memory::keep_freed();
+    process_memory::keep_freed_memory();
     device::keep_kernels(paths::kernels().as_deref());
     crash::install(crash::folder());
     let parsed = Cli::parse();

@@ -8,7 +8,7 @@ use crate::app::paths::expanded;
 
 /// A request with this machine's home folder in place of a leading `~`, also in words of a command line (`--cache=~/tokens`). Requests
 /// that nobody types, some of which are long, stay as they are.
-pub(super) fn at_home(request: Request) -> Request {
+pub(super) fn with_home(request: Request) -> Request {
     let is_typed = match &request {
         Request::Compute(_, job) => job.is_verb(),
         Request::Files(_, job) => !matches!(job, Files::Receive(_)),
@@ -64,12 +64,12 @@ mod tests {
             let flags = Flags::try_parse_from(words).unwrap().flags;
             Request::Compute(JobId(1), Compute::Extract(Box::new(flags)))
         };
-        assert_eq!(at_home(extract("~", "org/a~b")), extract(home, "org/a~b"));
+        assert_eq!(with_home(extract("~", "org/a~b")), extract(home, "org/a~b"));
         let train = |home: &str| {
             let words = vec![format!("--data={}", below(home, "images")), "--heads=gap".to_owned()];
             let asked = TrainCommand { words, out: below(home, "run").into(), again: true };
             Request::Fetch(JobId(1), Fetch::Detached(asked))
         };
-        assert_eq!(at_home(train("~")), train(home));
+        assert_eq!(with_home(train("~")), train(home));
     }
 }

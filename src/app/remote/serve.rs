@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use super::PATIENCE;
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
-use super::home::at_home;
+use super::home::with_home;
 use super::silence::{TIMES, Watched};
 use crate::app::format::counted;
 use crate::app::jobs::user_error::UserError;
@@ -194,7 +194,7 @@ fn not_unicode(event: &Event) -> Vec<&Path> {
 fn read_requests(mut from: impl BufRead, sender: &SyncSender<Input>) {
     loop {
         let next = match frame::read(&mut from) {
-            Ok(Some(request)) => Input::Request(at_home(request)),
+            Ok(Some(request)) => Input::Request(with_home(request)),
             Ok(None) => Input::End(None),
             Err(error) => Input::End(Some(error)),
         };

@@ -167,7 +167,7 @@ impl State {
             return Vec::new();
         }
         self.selection.image = Some(first);
-        self.bring_into_gallery(first);
+        self.widen_gallery_to(first);
         self.explain_columns()
     }
 
@@ -214,7 +214,7 @@ impl State {
             column.image = find_again(column.image, source);
         }
         if show {
-            self.look_at_dataset(id);
+            self.show_dataset(id);
         }
         // The gallery of a restored session shows the current image: once all datasets are open it is known to be of none.
         let opening = self.library.datasets.values().any(|dataset| dataset.status.is_opening());
@@ -224,7 +224,7 @@ impl State {
             && !opening
             && let Some(image) = self.selection.image.filter(loose)
         {
-            self.bring_into_gallery(image);
+            self.widen_gallery_to(image);
         }
         self.explain_columns()
     }

@@ -91,7 +91,7 @@ impl State {
     pub(super) fn select_image(&mut self, id: ImageId) -> Vec<Request> {
         if self.library.images.contains_key(&id) {
             self.selection.image = Some(id);
-            self.bring_into_gallery(id);
+            self.widen_gallery_to(id);
             // Images that are still being listed no longer become the current one.
             self.jobs.values_mut().for_each(|job| job.selects = false);
         }

@@ -129,10 +129,10 @@ impl State {
     }
 
     /// Changes the gallery's scope to one with this image, if it is not in scope: its dataset, or the images of none.
-    pub(super) fn bring_into_gallery(&mut self, id: ImageId) {
+    pub(super) fn widen_gallery_to(&mut self, id: ImageId) {
         let Some(image) = self.library.images.get(&id).filter(|image| !self.in_scope(image)) else { return };
         match image.label {
-            Some(label) => self.look_at_dataset(label.dataset),
+            Some(label) => self.show_dataset(label.dataset),
             None => self.gallery_filter = GalleryFilter::new(Scope::Loose),
         }
     }

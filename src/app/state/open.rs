@@ -237,7 +237,7 @@ impl State {
     }
 
     /// Makes an open dataset the one in use: the gallery shows its images, and one of them becomes the current image.
-    pub(super) fn look_at_dataset(&mut self, id: DatasetId) {
+    pub(super) fn show_dataset(&mut self, id: DatasetId) {
         let before = self.evaluations.dataset.replace(id);
         self.training.form.data = self.training_data(id, before);
         self.evaluations.revision += 1;

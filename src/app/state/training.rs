@@ -299,7 +299,7 @@ impl State {
     }
 
     /// The worker is replaced by another one: a detached training is no longer followed, and goes on.
-    pub fn let_training_go(&mut self) {
+    pub fn unfollow_training(&mut self) {
         if let Some(active) = self.training.active.take_if(|active| active.detached) {
             self.jobs.shift_remove(&active.job);
         }

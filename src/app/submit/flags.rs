@@ -67,16 +67,16 @@ impl SubmitFlags {
     }
 
     /// The arguments of this process without these flags and their values.
-    pub fn others_typed() -> Result<Vec<String>, Usage> {
+    pub fn other_arguments() -> Result<Vec<String>, Usage> {
         let typed = std::env::args_os().skip(1).map(|word| {
             word.into_string().map_err(|word| Usage(format!("`{}` is not valid Unicode", word.display())))
         });
-        Ok(without_own(typed.collect::<Result<_, _>>()?))
+        Ok(without_submit_flags(typed.collect::<Result<_, _>>()?))
     }
 }
 
 /// Removes the flags of [`SubmitFlags`] and their values from the arguments of a command line.
-fn without_own(typed: Vec<String>) -> Vec<String> {
+fn without_submit_flags(typed: Vec<String>) -> Vec<String> {
     let own = SubmitFlags::augment_args(Command::new("submit"));
     let (mut typed, mut others) = (typed.into_iter(), Vec::new());
     while let Some(word) = typed.next() {
@@ -167,6 +167,6 @@ mod tests {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let typed =
             "eval --submit local --run RUN --tasks=4 --wait --slurm a=b --slurm=c=d --causal frozen --gpus 1";
-        assert_eq!(without_own(words(typed)), words("eval --run RUN --causal frozen"));
+        assert_eq!(without_submit_flags(words(typed)), words("eval --run RUN --causal frozen"));
     }
 }

@@ -77,12 +77,12 @@ pub fn is_running(plan: &Plan) -> Result<bool, LockError> {
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
 /// minutes, and what a dead one left is removed.
 pub fn confirm_running(plan: &Plan) -> Result<bool, LockError> {
-    tell_of_other_machine(plan);
+    warn_of_other_machine(plan);
     ExclusiveLock::take(&lock(plan)).map(|held| held.is_none())
 }
 
 /// Says why what follows may take minutes, if another machine has run the tasks.
-fn tell_of_other_machine(plan: &Plan) {
+fn warn_of_other_machine(plan: &Plan) {
     if let Some(host) = ExclusiveLock::other_machine(&lock(plan)) {
         say!("{}", watching(&host, &format!("run the tasks of {}", plan.folder.display())));
     }
@@ -126,7 +126,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 
 /// Cancels the tasks, and waits until the background process has ended. What they did is kept.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
-    tell_of_other_machine(plan);
+    warn_of_other_machine(plan);
     loop {
         // A background process that has just started removes a mark, as left by an earlier one.
         if !plan.is_cancelled() {

@@ -211,7 +211,7 @@ impl App {
             worker.end();
             return false;
         }
-        self.state.let_training_go();
+        self.state.unfollow_training();
         std::mem::replace(&mut self.worker, worker).end();
         self.state.set_connection(host.map_or(Connection::Here, Connection::Connecting));
         true

@@ -26,7 +26,7 @@ impl AutoTabs {
     }
 
     /// Moves tabs as at the start, for a layout in which other ones are in front.
-    pub fn begin_anew(&mut self) {
+    pub fn reset(&mut self) {
         self.shows.clear();
         self.displaced.clear();
     }

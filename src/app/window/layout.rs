@@ -123,7 +123,7 @@ impl Layout {
     /// Restores the initial layout.
     pub fn reset(&mut self) {
         let before = std::mem::replace(&mut self.tree, tiles::initial(self.room));
-        self.auto_tabs.begin_anew();
+        self.auto_tabs.reset();
         self.record("Reset layout".to_owned(), &before, true);
     }
 
@@ -165,7 +165,7 @@ impl Layout {
                 let page = tiles::pane_of_page(&self.tree);
                 self.tree = tiles::initial(room);
                 tiles::show_page(&mut self.tree, |_| false, |id| page.as_deref() == Some(id));
-                self.auto_tabs.begin_anew();
+                self.auto_tabs.reset();
             }
             self.room = room;
         }

@@ -43,7 +43,7 @@ pub fn bar(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
                 area.show(ui, |ui| entries(window, ui, cx, menu));
                 widgets::closed_by_key(ui)
             });
-            widgets::give_back(&button.response, button.inner);
+            widgets::return_focus(&button.response, button.inner);
         }
         let room = ui.available_width();
         widgets::at_right(ui, |ui| {

@@ -202,7 +202,7 @@ impl MainWindow {
         if !self.asks() && ui.input(|input| input.pointer.any_pressed() || input.events.iter().any(is_key)) {
             self.start_pane = None;
         }
-        press::be_patient(ui.ctx());
+        press::allow_slow_clicks(ui.ctx());
         widgets::skip_edges(ui);
         self.take_files(ui.ctx(), state);
         self.reveal(state);

@@ -46,7 +46,7 @@ impl Found {
 
 /// A question to the disk.
 #[derive(Clone)]
-struct Look<T> {
+struct Query<T> {
     /// When it was asked.
     since: f64,
     answer: Arc<OnceLock<T>>,
@@ -54,7 +54,7 @@ struct Look<T> {
     before: T,
 }
 
-impl<T: Clone> Look<T> {
+impl<T: Clone> Query<T> {
     fn found(&self) -> T {
         self.answer.get().unwrap_or(&self.before).clone()
     }
@@ -66,7 +66,7 @@ impl<T: Clone> Look<T> {
 
 /// The last questions, by path.
 #[derive(Clone, Default)]
-pub struct OnDisk<T = Found>(HashMap<PathBuf, Look<T>>);
+pub struct OnDisk<T = Found>(HashMap<PathBuf, Query<T>>);
 
 impl OnDisk {
     /// What lies at `path`.
@@ -79,12 +79,13 @@ impl<T: Clone + Default + Send + Sync + 'static> OnDisk<T> {
     /// What `find` finds at `path`; the default while the disk has not answered yet.
     pub fn ask(&mut self, ui: &Ui, path: &Path, find: impl FnOnce(&Path) -> T + Send + 'static) -> T {
         let now = ui.input(|i| i.time);
-        if let Some(known) = self.0.get(path).filter(|look| look.is_open() || now - look.since < MAX_AGE_S) {
+        if let Some(known) = self.0.get(path).filter(|query| query.is_open() || now - query.since < MAX_AGE_S)
+        {
             return known.found();
         }
-        let before = self.0.get(path).map(Look::found).unwrap_or_default();
-        let look = Look { since: now, answer: Arc::default(), before: before.clone() };
-        let (answer, asked, ctx) = (look.answer.clone(), path.to_owned(), ui.ctx().clone());
+        let before = self.0.get(path).map(Query::found).unwrap_or_default();
+        let query = Query { since: now, answer: Arc::default(), before: before.clone() };
+        let (answer, asked, ctx) = (query.answer.clone(), path.to_owned(), ui.ctx().clone());
         let given_up = Arc::new(AtomicBool::new(false));
         let is_late = given_up.clone();
         let ask = move || {
@@ -94,17 +95,17 @@ impl<T: Clone + Default + Send + Sync + 'static> OnDisk<T> {
             }
         };
         // While another question is open, the disk hangs.
-        let answers = !self.0.values().any(Look::is_open);
+        let answers = !self.0.values().any(Query::is_open);
         let begun = Instant::now();
-        if Builder::new().name("look".into()).spawn(ask).is_err() {
-            look.answer.set(before).ok(); // asked again later
+        if Builder::new().name("disk query".into()).spawn(ask).is_err() {
+            query.answer.set(before).ok(); // asked again later
         }
-        while answers && look.is_open() && begun.elapsed() < PATIENCE {
+        while answers && query.is_open() && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(1));
         }
-        given_up.store(true, Ordering::SeqCst); // before the look: an answer is either seen here or drawn by another frame
-        let found = look.found();
-        self.0.insert(path.to_owned(), look);
+        given_up.store(true, Ordering::SeqCst); // before the last look: an answer is either seen here or drawn by another frame
+        let found = query.found();
+        self.0.insert(path.to_owned(), query);
         found
     }
 
@@ -124,8 +125,8 @@ mod tests {
     fn an_answer_holds_for_a_second_unless_it_is_forgotten() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("new");
-        let look = |ui: &mut Ui, (disk, found): &mut (OnDisk, Found)| *found = disk.at(ui, &path);
-        let mut harness = Harness::new_ui_state(look, (OnDisk::default(), Found::File));
+        let query = |ui: &mut Ui, (disk, found): &mut (OnDisk, Found)| *found = disk.at(ui, &path);
+        let mut harness = Harness::new_ui_state(query, (OnDisk::default(), Found::File));
         let mut after = |steps: usize, forget: bool| {
             if forget {
                 harness.state_mut().0.forget();
@@ -143,12 +144,12 @@ mod tests {
 
     #[test]
     fn a_disk_that_does_not_answer_holds_up_no_frame() {
-        let open = |before| Look { since: 0.0, answer: Arc::default(), before };
+        let open = |before| Query { since: 0.0, answer: Arc::default(), before };
         let disk = OnDisk([("hangs".into(), open(Found::File)), ("new".into(), open(Found::Unknown))].into());
-        let look = |ui: &mut Ui, (disk, found): &mut (OnDisk, [Found; 2])| {
+        let query = |ui: &mut Ui, (disk, found): &mut (OnDisk, [Found; 2])| {
             *found = ["hangs", "new"].map(|path| disk.at(ui, Path::new(path)));
         };
-        let mut harness = Harness::new_ui_state(look, (disk, [Found::Nothing; 2]));
+        let mut harness = Harness::new_ui_state(query, (disk, [Found::Nothing; 2]));
         harness.run_steps(9);
         assert_eq!(harness.state().1, [Found::File, Found::Unknown], "asked once, however long ago");
     }

@@ -12,7 +12,7 @@ use egui::{Context, InputOptions, InputState};
 const DOUBLE_CLICK_S: f64 = 0.5;
 
 /// Sets for the next frame how long clicks may take.
-pub fn be_patient(ctx: &Context) {
+pub fn allow_slow_clicks(ctx: &Context) {
     let has_finger = ctx.input(InputState::any_touches);
     let longest = if has_finger { InputOptions::default().max_click_duration } else { f64::INFINITY };
     ctx.options_mut(|options| {
@@ -33,7 +33,7 @@ mod tests {
     /// pause after it.
     fn pressed(finger: bool, presses: usize, frames: usize, seconds: f32) -> [usize; 3] {
         let draw = |ui: &mut Ui, count: &mut [usize; 3]| {
-            be_patient(ui.ctx());
+            allow_slow_clicks(ui.ctx());
             let button = ui.button("Keep");
             let now = [button.clicked(), button.secondary_clicked(), button.double_clicked()];
             count.iter_mut().zip(now).for_each(|(count, now)| *count += usize::from(now));

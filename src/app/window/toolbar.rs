@@ -36,7 +36,7 @@ const ABOUT_ORDER: &str = "Change one thing in how the probe reads; it is not re
 
 /// How the parts of the line share its width.
 #[derive(Clone, Copy)]
-struct Room {
+struct WidthBudget {
     /// Width of a part, as a share of its preferred width.
     share: f32,
     /// Width of a choice, likewise.
@@ -47,7 +47,7 @@ struct Room {
     two_lines: bool,
 }
 
-impl Room {
+impl WidthBudget {
     /// For a line `width` wide: first the names are dropped, then choices take a second line.
     fn from_width(width: f32) -> Self {
         let share = |fixed: f32| (width - fixed) / (FULL_PX - FIXED_PX);
@@ -74,7 +74,7 @@ impl Room {
 
 /// Draws the line; in a narrow window its parts lose their names and shrink, and then take two lines.
 pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
-    let mut room = Room::from_width(ui.available_width());
+    let mut room = WidthBudget::from_width(ui.available_width());
     ui.horizontal_wrapped(|ui| {
         image(ui, cx, room);
         if room.two_lines {
@@ -92,7 +92,7 @@ pub fn ui(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>) {
     });
 }
 
-fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
+fn image(ui: &mut Ui, cx: &mut PanelContext<'_>, room: WidthBudget) {
     let Some(image) = cx.state.current_image() else {
         if ui.button(Action::OpenImages.text()).clicked() {
             cx.choose(Action::OpenImages);
@@ -131,7 +131,7 @@ fn name_within(ui: &mut Ui, name: &str, room: f32) -> Response {
 }
 
 /// The star of the current image, and the latest finding of it.
-fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
+fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: WidthBudget) {
     let star = widgets::star(ui, cx.state.findings.is_starred(image), "Star this image");
     let about = format!("{}\n{}", Action::StarImage.keyed(), Action::StarImage.tooltip());
     if star.on_hover_text(about).clicked() {
@@ -149,7 +149,7 @@ fn finding(ui: &mut Ui, cx: &mut PanelContext<'_>, image: &Image, room: Room) {
     }
 }
 
-fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
+fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: WidthBudget) {
     if cx.state.columns.is_empty() {
         ui.weak("No probe shown");
         return;
@@ -170,7 +170,7 @@ fn probe(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
 }
 
 /// The width of the text in a choice of preferred width `width`.
-fn text_width(width: f32, room: Room) -> f32 {
+fn text_width(width: f32, room: WidthBudget) -> f32 {
     width * room.choices - 24.0
 }
 
@@ -181,7 +181,7 @@ fn choice(
     [name, about]: [&str; 2],
     combo: ComboBox,
     width: f32,
-    room: Room,
+    room: WidthBudget,
     [whole, shown]: [&str; 2],
     list: impl FnOnce(&mut Ui),
 ) {
@@ -205,7 +205,7 @@ fn choice(
 }
 
 /// Chooses how the probe reads: as trained, or with one change.
-fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
+fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: WidthBudget) {
     let Some((id, column)) = cx.focus.zip(cx.column()) else { return };
     let routing = column.shown.trace().map(|trace| &trace.routing);
     if column.change == Intervention::None && matches!(routing, None | Some(Routing::None)) {
@@ -231,7 +231,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
 }
 
 /// Chooses the class that evidence is for.
-fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: Room) {
+fn class(window: &mut MainWindow, ui: &mut Ui, cx: &mut PanelContext<'_>, room: WidthBudget) {
     // The name and its choice stay on one line.
     let needed = 180.0 * room.choices + if room.named { font::width(NAMES[2], 13.5) + 16.0 } else { 8.0 };
     widgets::keep_together(ui, needed);
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn choices_take_what_a_short_name_leaves_of_the_line() {
-        let room = Room::from_width(970.0);
+        let room = WidthBudget::from_width(970.0);
         assert!(!room.two_lines && !room.named && room.choices < 0.8);
         assert!(room.with_rest(580.0).choices > 0.9);
         for rest in [200.0, room.choices * CHOICES_PX[0]] {
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn choices_on_a_line_of_their_own_take_all_of_it() {
         for width in [320.0, 390.0, 500.0, 620.0] {
-            let room = Room::from_width(width);
+            let room = WidthBudget::from_width(width);
             let taken = CHOICES_PX[0] * room.choices + CHOICES_PX[1];
             assert!(
                 room.two_lines && taken <= width + 0.1 && (taken > 0.9 * width || room.choices == 1.0),

@@ -108,14 +108,14 @@ pub fn lasting_menu_button(ui: &mut Ui, button: Button<'_>, entries: impl FnOnce
         entries(ui);
         closed_by_key(ui)
     });
-    give_back(&button, menu.map(|menu| menu.inner));
+    return_focus(&button, menu.map(|menu| menu.inner));
     button
 }
 
 /// A button with a menu of entries.
 pub fn menu_button(ui: &mut Ui, button: Button<'_>, entries: impl FnOnce(&mut Ui)) -> Response {
     let (button, menu) = MenuButton::from_button(button).config(menu()).ui(ui, |ui| closing(ui, entries));
-    give_back(&button, menu.map(|menu| menu.inner));
+    return_focus(&button, menu.map(|menu| menu.inner));
     button
 }
 
@@ -127,7 +127,7 @@ pub fn context_menu(widget: &Response, entries: impl FnOnce(&mut Ui)) {
     } else if !widget.secondary_clicked() && Popup::position_of_id(&widget.ctx, popup.get_id()).is_none() {
         popup = popup.at_position(widget.rect.center()); // it was opened by the keys
     }
-    give_back(widget, popup.show(|ui| closing(ui, entries)).map(|menu| menu.inner));
+    return_focus(widget, popup.show(|ui| closing(ui, entries)).map(|menu| menu.inner));
 }
 
 /// Draws the entries of a menu, which closes once one is chosen by keyboard, as egui closes it at a click alone; whether a key
@@ -153,7 +153,7 @@ fn chosen_by_key(ui: &Ui) -> bool {
     on_entry(ui) && ui.input(|i| i.key_pressed(Key::Enter) || i.key_pressed(Key::Space))
 }
 
-/// Whether a key closes the popup of `ui`, for its end: then [`give_back`].
+/// Whether a key closes the popup of `ui`, for its end: then [`return_focus`].
 pub fn closed_by_key(ui: &Ui) -> bool {
     let (id, now) = (ui.layer_id().id.with("on entry"), on_entry(ui));
     let before = ui.data_mut(|data| std::mem::replace(data.get_temp_mut_or_default(id), now));
@@ -164,7 +164,7 @@ pub fn closed_by_key(ui: &Ui) -> bool {
 
 /// Gives the focus back to the `button` of a popup that a key closes: egui leaves it to an entry that is gone, or to nothing at
 /// Escape. `by_key`: whether a key closes the popup, `None` where there is none.
-pub fn give_back(button: &Response, by_key: Option<bool>) {
+pub fn return_focus(button: &Response, by_key: Option<bool>) {
     let escaped = || button.lost_focus() && button.ctx.input(|i| i.key_pressed(Key::Escape));
     if by_key.is_some_and(|by_key| by_key || escaped()) {
         button.request_focus();
@@ -234,7 +234,7 @@ pub fn combo_of(ui: &mut Ui, combo: ComboBox<'_>, list: impl FnOnce(&mut Ui)) ->
         follow_focus(ui);
         closed_by_key(ui)
     });
-    give_back(&shown.response, shown.inner);
+    return_focus(&shown.response, shown.inner);
     shown.response
 }
 

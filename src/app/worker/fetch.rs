@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two looks at whether the other has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The turn of one plan, until it is dropped.
-struct Turn {
+/// The turn of one plan: the next may be made once this is dropped.
+struct PlanTurn {
     _held: Option<MutexGuard<'static, ()>>,
 }
 
 /// Waits until no other plan is made, but not longer than [`PATIENCE`]; `None` if this one is not wanted any more.
-fn turn(cancel: &Cancel) -> Option<Turn> {
+fn wait_for_turn(cancel: &Cancel) -> Option<PlanTurn> {
     let begun = Instant::now();
     loop {
         let held = match PLANNING.try_lock() {
@@ -46,7 +46,7 @@ fn turn(cancel: &Cancel) -> Option<Turn> {
         if cancel.is_cancelled() {
             return None;
         } else if held.is_some() || begun.elapsed() >= PATIENCE {
-            return Some(Turn { _held: held });
+            return Some(PlanTurn { _held: held });
         }
         sleep(POLL_INTERVAL);
     }
@@ -89,7 +89,7 @@ pub(super) fn fetch(
             Ok(Kind::Train(Box::new(TrainSpec { plan, out, resume: true })))
         }),
         Fetch::PlanTasks(request) => job.follow(|events| {
-            if let Some(_turn) = turn(events.cancel()) {
+            if let Some(_turn) = wait_for_turn(events.cancel()) {
                 events.training(TrainEvent::TasksPlanned(tasks::plan(&request)?));
             }
             Ok(())
@@ -143,7 +143,7 @@ fn plan(settings: TrainSettings, events: &mut JobEvents) -> anyhow::Result<Kind>
     let backbone = fetch::backbone(&settings.backbone, events)?;
     let plan = TrainPlan::new(settings, backbone)?;
     plan.settings.out.as_deref().map_or(Ok(()), submission::check_free)?;
-    let _turn = turn(events.cancel()).context("another plan is wanted by now")?;
+    let _turn = wait_for_turn(events.cancel()).context("another plan is wanted by now")?;
     let (preflight, tokens, dataset) = train::preflight(&plan)?;
     if !events.cancel().is_cancelled() {
         events.training(TrainEvent::Planned(Box::new(preflight.clone())));
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn of_plans_that_wait_only_those_that_are_still_wanted_are_made() {
-        let (cancel, held) = (Cancel::default(), turn(&Cancel::default()));
+        let (cancel, held) = (Cancel::default(), wait_for_turn(&Cancel::default()));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| turn(&cancel).is_some());
+            let waits = scope.spawn(|| wait_for_turn(&cancel).is_some());
             cancel.cancel();
             drop(held);
             assert!(!waits.join().unwrap());
         });
-        assert!(turn(&Cancel::default()).is_some());
+        assert!(wait_for_turn(&Cancel::default()).is_some());
     }
 }

@@ -120,7 +120,7 @@ impl Eval {
     fn submit(&self, place: SubmitTarget) -> anyhow::Result<ExitCode> {
         let folder = self.flags.home()?;
         let tasks = self.submit.required_tasks()?.min(self.flags.images()?.max(1));
-        let words = SubmitFlags::others_typed()?;
+        let words = SubmitFlags::other_arguments()?;
         let join = words.iter().cloned().chain([format!("--join={tasks}")]).collect();
         let stages = vec![Stage::cut("eval", words, tasks), Stage::single(JOIN, join)];
         jobs::submit(&folder, place, &self.submit, stages, self.json)

@@ -29,7 +29,7 @@ const COLUMN_MM: f32 = 85.0;
 ///
 /// Drawings are SVG, PDF, PNG or GIF, numbers CSV or NPZ. The same input gives the same bytes.
 #[derive(Args)]
-#[command(mut_args(source::beside_those_that_heed_it))]
+#[command(mut_args(source::unless_its_source_uses_it))]
 pub struct Figures {
     /// Trace to draw, written by `inspect --save-traces` (with --attributions or --masks for the figures of these); several
     /// are drawn side by side on shared scales

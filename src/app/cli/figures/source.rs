@@ -38,7 +38,7 @@ const FLAG_SOURCES: &[(&[&str], &[&str])] = &[
 
 /// A flag that conflicts with the sources that do not heed it. `requires` would not do: clap drops it where what is
 /// required conflicts with another flag, as sources do.
-pub(super) fn beside_those_that_heed_it(flag: Arg) -> Arg {
+pub(super) fn unless_its_source_uses_it(flag: Arg) -> Arg {
     let heeded = FLAG_SOURCES.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
     let Some((_, heeding)) = heeded else { return flag };
     flag.conflicts_with_all(SOURCES.into_iter().filter(|source| !heeding.contains(source)))

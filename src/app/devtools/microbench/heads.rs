@@ -99,7 +99,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     let mut peaks = Vec::new();
     for head in heads.iter().filter(|head| on_cpu(setup.device) && wants(head, "memory")) {
         let mut trainers = vec![step.trainer(head)?];
-        if process_memory::forget_peak() {
+        if process_memory::reset_peak() {
             let mut works = [Work::new(name(head, "memory"), || step.run(&mut trainers, &head.name))];
             median_seconds(&mut works, 1, on_turn)?;
             peaks.extend(peak(name(head, "memory")));

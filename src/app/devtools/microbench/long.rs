@@ -50,7 +50,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
     for n in wanted(setup) {
         let step = Step::new(setup, IMAGES, Dims { grid: grid_of(n), ..setup.sizes.dims() });
         let mut trainers = [step.trainer(&head)?];
-        let is_peak_reset = on_cpu(setup.device) && process_memory::forget_peak();
+        let is_peak_reset = on_cpu(setup.device) && process_memory::reset_peak();
         let rounds = setup.sizes.rounds.min(3);
         let run = || step.run(&mut trainers, &head.name);
         let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_turn)?[0];

@@ -140,7 +140,7 @@ pub fn run(
         return Err(ExtractError::Stopped { done: token_plan.done, images: token_plan.images }.into());
     }
     let (mut lost, run) = (None, begun.as_ref());
-    let tokens = token_source::supply(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
+    let tokens = token_source::open_tokens(plan, &token_plan, run, &dataset, &choice.device, &mut |event| {
         lost = lost.take().or_else(|| lock.beat().err()); // once lost, it stays so
         match lost {
             Some(_) => ControlFlow::Break(()),

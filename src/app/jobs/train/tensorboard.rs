@@ -61,13 +61,13 @@ impl TensorBoard {
         heads.retain(|(head, _), _| manifest.heads.iter().any(|own| own.name == *head));
         for ((head, seed), epochs) in heads {
             let path = self.folder.join(format!("{head}-s{seed}")).join(FILE);
-            self.bring(&path, &events(&manifest, &head, &epochs))
+            self.update(&path, &events(&manifest, &head, &epochs))
                 .with_context(|| format!("{}: cannot be written", path.display()))?;
         }
         Ok(())
     }
 
-    fn bring(&mut self, path: &Path, events: &[Vec<u8>]) -> anyhow::Result<()> {
+    fn update(&mut self, path: &Path, events: &[Vec<u8>]) -> anyhow::Result<()> {
         let (there, length, whole) = match self.written.get(path) {
             Some((events, length)) => (*events, *length, true),
             None => found(path, events)?,

@@ -26,7 +26,7 @@ pub(super) fn allowed(
 }
 
 /// The tokens from the cache, extracted first if they are missing; or straight from the backbone if none are kept.
-pub(super) fn supply(
+pub(super) fn open_tokens(
     plan: &TrainPlan,
     tokens: &Plan,
     run: Option<&Run>,

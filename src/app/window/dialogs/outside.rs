@@ -28,7 +28,7 @@ pub fn downloads(workspace: &Workspace) -> IndexSet<String> {
 impl MainWindow {
     /// Orders to restore a workspace that was read; asks first if it reaches out to where the user has not been.
     pub(in crate::app::window) fn enter(&mut self, read: LoadedWorkspace, state: &State) {
-        if read.reaches_out(state) {
+        if read.needs_network(state) {
             self.dialogs.outside = Some(read);
         } else {
             self.dialogs.outside = None;
@@ -57,7 +57,7 @@ impl MainWindow {
 }
 
 impl LoadedWorkspace {
-    fn reaches_out(&self, state: &State) -> bool {
+    fn needs_network(&self, state: &State) -> bool {
         let host = self.workspace.host.as_ref();
         !self.own && (!self.downloads.is_empty() || host.is_some_and(|host| !state.knows_host(host)))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use egui::{Frame, Margin};
 
 use super::differences::Differences;
-use super::figure_view::{FigureView, Subject};
+use super::figure_view::{FigureInput, FigureView};
 use super::{column_head, getting_started, true_class};
 use crate::app::state::{Column, ColumnState, RevealTarget};
 use crate::app::window::panels::prelude::*;
@@ -257,7 +257,7 @@ impl Compare {
             None => trace,
             Some(reference) => match self.differences.between(id, &trace, reference) {
                 Ok(_) if other_class(figure, &trace, reference) => {
-                    return true_class::offer_that_of(ui, cx, column.probe, reference);
+                    return true_class::offer_class_of(ui, cx, column.probe, reference);
                 }
                 Ok(_) if other_tokens(figure, &trace, reference) => {
                     return placeholder::empty(ui, OTHER_TOKENS);
@@ -274,8 +274,8 @@ impl Compare {
         options.keys = keys;
         let view = self.views.entry((id, figure.id())).or_default();
         let is_outdated = cx.state.is_outdated(id);
-        let subject = Subject { figure, trace: &trace, options, headed: false, of, is_outdated };
-        view.show(ui, cx, subject, rect, zoom(rect.width()));
+        let input = FigureInput { figure, trace: &trace, options, headed: false, of, is_outdated };
+        view.show(ui, cx, input, rect, zoom(rect.width()));
         cx.cover_outdated(ui, Some(id), rect);
     }
 }

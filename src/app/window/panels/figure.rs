@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::figure_view::{FigureView, Subject};
+use super::figure_view::{FigureInput, FigureView};
 use super::order_editor::OrderEditor;
 use super::plot_view::{EDGE_PX, zoom};
 use super::{controls, true_class};
@@ -87,9 +87,9 @@ impl FigurePane {
         }
         let rect = area.shrink(EDGE_PX);
         let is_outdated = cx.is_outdated();
-        let subject = Subject { figure: self.figure, trace, options, headed: true, of: None, is_outdated };
+        let input = FigureInput { figure: self.figure, trace, options, headed: true, of: None, is_outdated };
         let drags = is_edited.then(|| OrderEditor::sense_drags(ui, rect));
-        self.view.show(ui, cx, subject, rect, zoom(rect.size()));
+        self.view.show(ui, cx, input, rect, zoom(rect.size()));
         if let Some(drags) = drags {
             self.editor.handle_drags(ui, cx, &self.view, &drags);
         }

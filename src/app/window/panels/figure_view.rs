@@ -31,7 +31,7 @@ pub struct TokenHover {
 }
 
 /// What to draw.
-pub struct Subject<'a> {
+pub struct FigureInput<'a> {
     pub figure: &'static dyn Figure,
     /// The trace it shows, or a difference of two.
     pub trace: &'a Arc<Trace>,
@@ -61,7 +61,7 @@ impl FigureView {
         &mut self,
         ui: &mut Ui,
         cx: &mut PanelContext<'_>,
-        Subject { figure, trace, mut options, headed, of, is_outdated }: Subject<'_>,
+        FigureInput { figure, trace, mut options, headed, of, is_outdated }: FigureInput<'_>,
         rect: Rect,
         zoom: f32,
     ) {

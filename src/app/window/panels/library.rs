@@ -16,7 +16,7 @@ use crate::app::jobs::evaluate::EvalSplit;
 use crate::app::jobs::info::BackboneInfo;
 use crate::app::state::Status;
 use crate::app::window::panels::prelude::*;
-use crate::app::window::widgets::{closed_by_key, context_menu, give_back, scroll_to_row};
+use crate::app::window::widgets::{closed_by_key, context_menu, return_focus, scroll_to_row};
 use crate::model::data::Split;
 
 /// Height of the buttons that evaluate.
@@ -233,7 +233,7 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
                 backbone_options::menu(ui, cx, *id, backbone, info);
                 closed_by_key(ui)
             });
-        give_back(&done.response, menu.map(|menu| menu.inner));
+        return_focus(&done.response, menu.map(|menu| menu.inner));
     }
     done.response.on_hover_ui(|ui| {
         ui.strong(&name);

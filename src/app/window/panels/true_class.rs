@@ -114,7 +114,7 @@ pub fn offer_one_class(ui: &mut Ui, cx: &mut PanelContext<'_>) {
 
 /// Evidence for different classes cannot be subtracted: offers to show the class of `reference`, the pinned column's, in all, where
 /// this probe has it.
-pub fn offer_that_of(ui: &mut Ui, cx: &mut PanelContext<'_>, probe: ProbeId, reference: &Trace) {
+pub fn offer_class_of(ui: &mut Ui, cx: &mut PanelContext<'_>, probe: ProbeId, reference: &Trace) {
     let pinned = cx.state.selection.reference.and_then(|id| cx.state.columns.get(&id));
     let known = pinned.and_then(|pinned| class_word(cx.state, pinned, reference));
     let hint = "The pinned column's evidence is for another class";
