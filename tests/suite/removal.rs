@@ -10,8 +10,8 @@ use ssmprobe::model::backbone::preprocess::Pixels;
 use ssmprobe::model::explain::image_reading::ImageReading;
 use ssmprobe::model::explain::intervention::Intervention;
 use ssmprobe::model::explain::removal::{
-    Curves, Image, Mode, Orders, Passes, RANDOM, RANKINGS, Removal, RemovalSpec, STEPS, Schedule, Sets,
-    Subject, counts, measure, road,
+    Curves, EncoderPasses, Image, MeasuredProbe, Mode, Orders, RANDOM, RANKINGS, Removal, RemovalSpec, STEPS,
+    Schedule, Sets, counts, measure, road,
 };
 use ssmprobe::model::grid::Grid;
 use ssmprobe::model::hand_order::HandOrder;
@@ -57,7 +57,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
     let mut tied = 0;
     each_head(|case, probe, tokens| {
         let found = |class: Option<usize>, seed: u64| -> Removal {
-            let subject = Subject { probe, name: case.to_owned(), reading: Reading::default(), class };
+            let measured = MeasuredProbe { probe, name: case.to_owned(), reading: Reading::default(), class };
             let image = Image {
                 name: String::new(),
                 tokens,
@@ -68,7 +68,7 @@ fn the_rival_is_the_strongest_other_class_and_equal_tokens_go_as_the_seed_draws_
             };
             let spec = RemovalSpec { modes: vec![Mode::Frozen], steps: 4, seed };
             let mut passes = PatchByPatch { tokens, pictures: Vec::new(), progress: Vec::new() };
-            let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
+            let Ok(mut found) = measure(&[measured], &image, &spec, &mut passes);
             found.swap_remove(0).expect("curves")
         };
         let logits = ImageReading::new(probe, Intervention::None, tokens, 0).expect("it is read").logits();
@@ -251,7 +251,7 @@ struct PatchByPatch<'a> {
     progress: Vec<[usize; 2]>,
 }
 
-impl Passes for PatchByPatch<'_> {
+impl EncoderPasses for PatchByPatch<'_> {
     type Error = Infallible;
 
     fn progress(&mut self, _: Mode, done: usize, total: usize) -> Result<(), Infallible> {
@@ -291,11 +291,11 @@ fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
             why_no_subset: None,
         };
         let measured = |modes: &[Mode]| {
-            let subject =
-                Subject { probe, name: case.to_owned(), reading: Reading::default(), class: Some(1) };
+            let measured =
+                MeasuredProbe { probe, name: case.to_owned(), reading: Reading::default(), class: Some(1) };
             let spec = RemovalSpec { modes: modes.to_vec(), steps: 6, seed: 3 };
             let mut passes = PatchByPatch { tokens, pictures: Vec::new(), progress: Vec::new() };
-            let Ok(mut found) = measure(&[subject], &image, &spec, &mut passes);
+            let Ok(mut found) = measure(&[measured], &image, &spec, &mut passes);
             (found.swap_remove(0).expect("curves"), passes.pictures, passes.progress)
         };
         let (found, none, _) = measured(&[Mode::Rerouted, Mode::Patches]);

@@ -15,7 +15,9 @@ use crate::model::backbone::preprocess::Pixels;
 use crate::model::data::{Dataset, ImageSource};
 use crate::model::explain::evaluation::answer::Answer;
 use crate::model::explain::evaluation::evaluator::Evaluator;
-use crate::model::explain::removal::{Image, Mode, Passes, Removal, RemovalSpec, Subject, measure};
+use crate::model::explain::removal::{
+    EncoderPasses, Image, MeasuredProbe, Mode, Removal, RemovalSpec, measure,
+};
 use crate::model::reading::Reading;
 use crate::model::tokens::Tokens;
 use crate::model::trace::Picture;
@@ -66,10 +68,10 @@ pub fn run(
         seed: *image_seed,
         why_no_subset: reader.backbone.why_no_subset(),
     };
-    let subject = Subject { probe: &loaded.probe, name: loaded.name(), reading, class };
+    let measured = MeasuredProbe { probe: &loaded.probe, name: loaded.name(), reading, class };
     let encoder = Encoder::Open(backbone, &key);
     let mut passes = EnginePasses { engine, reporter, encoder, pixels: &pixels, told: true };
-    Ok(measure(&[subject], &image, spec, &mut passes)?.swap_remove(0)?)
+    Ok(measure(&[measured], &image, spec, &mut passes)?.swap_remove(0)?)
 }
 
 /// The encoder that reads the remaining patches.
@@ -157,7 +159,7 @@ impl EnginePasses<'_> {
     }
 }
 
-impl Passes for EnginePasses<'_> {
+impl EncoderPasses for EnginePasses<'_> {
     type Error = JobError;
 
     fn progress(&mut self, mode: Mode, done: usize, total: usize) -> Result<(), JobError> {

@@ -13,7 +13,7 @@ use crate::app::jobs::{JobError, Reporter, stability};
 use crate::model::annotations::{Annotations, RegionSet};
 use crate::model::backbone::BackboneError;
 use crate::model::backbone::preprocess::Pixels;
-use crate::model::explain::removal::{Image, Removal, RemovalSpec, Subject, measure};
+use crate::model::explain::removal::{Image, MeasuredProbe, Removal, RemovalSpec, measure};
 use crate::model::reading::Reading;
 use crate::model::regions::Regions;
 use crate::model::tokens::Tokens;
@@ -112,20 +112,21 @@ impl Explainer<'_> {
         (index, tokens, pixels, seen): (usize, &Tokens, &Pixels, &Picture),
         causal: &RemovalSpec,
     ) -> Result<Vec<Result<Removal, String>>, JobError> {
-        let subjects = self.spec.probes.iter().zip(&self.tokens_changed).map(|(loaded, changed)| Subject {
+        let loaded = self.spec.probes.iter().zip(&self.tokens_changed);
+        let probes = loaded.map(|(loaded, changed)| MeasuredProbe {
             probe: &loaded.probe,
             name: loaded.name(),
             reading: Reading { change: loaded.change.clone(), tokens: changed.clone(), ..Reading::default() },
             class: loaded.class,
         });
-        let subjects: Vec<Subject<'_>> = subjects.collect();
+        let probes: Vec<MeasuredProbe<'_>> = probes.collect();
         let name = file_name(&self.spec.images[index].path);
         let why_no_subset = pass.reader.backbone.why_no_subset();
         let image = Image { name, tokens, pixels, seen, seed: index as u64, why_no_subset };
         let encoder = Encoder::Own(pass.reader);
         let mut passes =
             EnginePasses { engine: pass.engine, reporter: pass.reporter, encoder, pixels, told: true };
-        let curves = measure(&subjects, &image, causal, &mut passes)?;
+        let curves = measure(&probes, &image, causal, &mut passes)?;
         Ok(curves.into_iter().map(|curves| curves.map_err(|error| error.to_string())).collect())
     }
 }

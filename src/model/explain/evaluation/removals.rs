@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::evaluator::Evaluator;
 use crate::model::explain::intervention::InterventionError;
 use crate::model::explain::removal::{
-    Curve, Curves, Found, Image, Mode, Passes, RANDOM, RANKINGS, RemovalSpec, Subject, measure,
+    Curve, Curves, EncoderPasses, Found, Image, MeasuredProbe, Mode, RANDOM, RANKINGS, RemovalSpec, measure,
 };
 use crate::model::reading::Reading;
 
@@ -94,7 +94,7 @@ impl Evaluator<'_> {
 
     /// Computes the removal curves of an image with the encoder and adds them to its `answer`. `fresh` is the image as the
     /// encoder reads it now.
-    pub fn remove<P: Passes>(
+    pub fn remove<P: EncoderPasses>(
         &self,
         image: usize,
         answer: &mut Answer,
@@ -103,8 +103,8 @@ impl Evaluator<'_> {
     ) -> Result<Result<(), InterventionError>, P::Error> {
         let Some((class, spec)) = self.own_class(image).zip(self.removes()) else { return Ok(Ok(())) };
         let reading = Reading { change: self.change.clone(), ..Reading::default() };
-        let subject = Subject { probe: &self.probe, name: String::new(), reading, class: Some(class) };
-        let found = measure(&[subject], fresh, spec, passes)?.swap_remove(0);
+        let measured = MeasuredProbe { probe: &self.probe, name: String::new(), reading, class: Some(class) };
+        let found = measure(&[measured], fresh, spec, passes)?.swap_remove(0);
         Ok(found.map(|removal| answer.removals = Some(heights(&removal.modes))))
     }
 }

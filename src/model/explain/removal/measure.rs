@@ -73,7 +73,7 @@ impl RemovalSpec {
 }
 
 /// A probe to measure, with what its result says of it.
-pub struct Subject<'a> {
+pub struct MeasuredProbe<'a> {
     /// The probe.
     pub probe: &'a Probe,
     /// Name of its file.
@@ -101,7 +101,7 @@ pub struct Image<'a> {
 }
 
 /// Runs the encoder and reports progress, on behalf of [`measure`].
-pub trait Passes {
+pub trait EncoderPasses {
     /// Error that ends the measurement: it was cancelled, or the encoder failed.
     type Error;
 
@@ -119,15 +119,15 @@ pub trait Passes {
 }
 
 /// The removal curves of an image through every probe, or why a probe cannot read it.
-pub fn measure<P: Passes>(
-    subjects: &[Subject<'_>],
+pub fn measure<P: EncoderPasses>(
+    probes: &[MeasuredProbe<'_>],
     image: &Image<'_>,
     spec: &RemovalSpec,
     passes: &mut P,
 ) -> Result<Vec<Result<Removal, InterventionError>>, P::Error> {
     let rollout = passes.rollout()?;
     let rollout = rollout.as_deref().map_err(String::as_str);
-    let started = subjects.par_iter().map(|Subject { probe, reading, class, .. }| {
+    let started = probes.par_iter().map(|MeasuredProbe { probe, reading, class, .. }| {
         let reading = ImageReading::new(probe, reading.change.clone(), image.tokens, image.seed)?;
         Ok(Measurement::new(reading, *class, rollout, spec.seed))
     });
@@ -148,10 +148,9 @@ pub fn measure<P: Passes>(
             measurement.modes.insert(mode, curves);
         }
     }
-    let results = subjects
-        .iter()
-        .zip(started)
-        .map(|(subject, started)| started.map(|measurement| measurement.removal(subject, image, spec.steps)));
+    let results = probes.iter().zip(started).map(|(measured, started)| {
+        started.map(|measurement| measurement.removal(measured, image, spec.steps))
+    });
     Ok(results.collect())
 }
 
@@ -234,9 +233,9 @@ impl<'a> Measurement<'a> {
     }
 
     /// The result, with `steps` steps.
-    fn removal(self, subject: &Subject<'_>, image: &Image<'_>, steps: usize) -> Removal {
+    fn removal(self, measured: &MeasuredProbe<'_>, image: &Image<'_>, steps: usize) -> Removal {
         let Self { class, rival, rankings, modes, .. } = self;
-        let Subject { probe, name, reading, .. } = subject;
+        let MeasuredProbe { probe, name, reading, .. } = measured;
         let named = |class: usize| (class, class_name(&probe.meta.classes, class));
         Removal {
             format: Format,
@@ -256,7 +255,7 @@ impl<'a> Measurement<'a> {
 }
 
 /// Curves of a mode that changes what the encoder reads, for all probes.
-fn encoder_curves<P: Passes>(
+fn encoder_curves<P: EncoderPasses>(
     measurements: &[&mut Measurement<'_>],
     mode: Mode,
     image: &Image<'_>,

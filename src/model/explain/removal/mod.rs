@@ -15,7 +15,7 @@ mod schedule;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use self::measure::{Image, Passes, RemovalSpec, Subject, measure, measure_head};
+pub use self::measure::{EncoderPasses, Image, MeasuredProbe, RemovalSpec, measure, measure_head};
 pub use self::ranking::{Orders, RANDOM, RANKINGS};
 pub use self::schedule::{Curve, Curves, Schedule, Sets, counts};
 pub use crate::model::attribution::Found;

@@ -23,11 +23,11 @@ pub struct Ranking {
     /// Name on the screen.
     pub name: &'static str,
     /// Importance of every token, `[N]`, or why it is not defined.
-    pub values: fn(&Seen<'_>) -> Result<Importance, String>,
+    pub values: fn(&RankingInput<'_>) -> Result<Importance, String>,
 }
 
 /// Input of a ranking.
-pub struct Seen<'a> {
+pub struct RankingInput<'a> {
     /// The whole image as it was read.
     pub reading: &'a ImageReading<'a>,
     /// The class.
@@ -44,20 +44,20 @@ pub const RANKINGS: &[Ranking] = &[
     Ranking {
         id: "evidence",
         name: "Evidence",
-        values: |seen| Ok((seen.reading.evidence(seen.class)?.token, None)),
+        values: |input| Ok((input.reading.evidence(input.class)?.token, None)),
     },
     Ranking { id: "weight", name: "Weight", values: weight },
     Ranking { id: "late", name: "Read late", values: late },
     Ranking {
         id: "gradient",
         name: "Gradient × token",
-        values: |seen| Ok((attribution::gradient(seen.reading, seen.class)?, None)),
+        values: |input| Ok((attribution::gradient(input.reading, input.class)?, None)),
     },
     Ranking { id: "integrated", name: "Integrated gradients", values: integrated },
     Ranking {
         id: "rollout",
         name: "Attention rollout",
-        values: |seen| Ok((seen.rollout?.iter().map(|&x| f64::from(x)).collect(), None)),
+        values: |input| Ok((input.rollout?.iter().map(|&x| f64::from(x)).collect(), None)),
     },
 ];
 
@@ -82,11 +82,11 @@ impl Orders {
 
 impl Ranking {
     /// Ranks the tokens of an image; a reason if all are equally important. `seed` breaks ties.
-    pub fn rank(&self, seen: &Seen<'_>, seed: u64) -> Found<Ranked> {
+    pub fn rank(&self, input: &RankingInput<'_>, seed: u64) -> Found<Ranked> {
         let ranked = |(values, completeness_error): Importance| {
             Ok(Ranked { order: order(&values, seed)?, values, completeness_error })
         };
-        (self.values)(seen).and_then(ranked).into()
+        (self.values)(input).and_then(ranked).into()
     }
 }
 
@@ -105,8 +105,8 @@ pub fn order(values: &[f64], seed: u64) -> Result<Vec<usize>, String> {
 }
 
 /// Absolute weight of the token.
-fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
-    let output = &seen.reading.output;
+fn weight(input: &RankingInput<'_>) -> Result<Importance, String> {
+    let output = &input.reading.output;
     let why = match output.form {
         Form::Opaque { .. } => "The head is not linear in the tokens: none has a weight",
         _ => "The head weights each channel separately: no token has a single weight",
@@ -116,8 +116,8 @@ fn weight(seen: &Seen<'_>) -> Result<Importance, String> {
 }
 
 /// Expected position of the token, the mean over sweeps.
-fn late(seen: &Seen<'_>) -> Result<Importance, String> {
-    let ImageReading { probe, tokens, output, .. } = seen.reading;
+fn late(input: &RankingInput<'_>) -> Result<Importance, String> {
+    let ImageReading { probe, tokens, output, .. } = input.reading;
     if let Some(orders) = output.fixed_orders() {
         // Integer sums, so that sweeps in opposite directions tie exactly.
         let mut position_sums = vec![0; tokens.grid.len()];
@@ -127,7 +127,7 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
         let mean = |sum: usize| sum as f64 / orders.len() as f64;
         return Ok((position_sums.into_iter().map(mean).collect(), None));
     }
-    if let Some(stats) = seen.reading.plan_stats() {
+    if let Some(stats) = input.reading.plan_stats() {
         return Ok((stats.expected().to_vec(), None));
     }
     Err(match probe.head().is_recurrent() {
@@ -138,8 +138,8 @@ fn late(seen: &Seen<'_>) -> Result<Importance, String> {
 }
 
 /// Integrated gradients.
-fn integrated(seen: &Seen<'_>) -> Result<Importance, String> {
-    let found = attribution::integrated(seen.reading, seen.class)?;
+fn integrated(input: &RankingInput<'_>) -> Result<Importance, String> {
+    let found = attribution::integrated(input.reading, input.class)?;
     Ok((found.token, Some(found.completeness_error)))
 }
 

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::ranking::{RANKINGS, Seen};
+use super::ranking::{RANKINGS, RankingInput};
 use super::{Found, Ranked};
 use crate::model::explain::image_reading::ImageReading;
 use crate::model::explain::intervention::{Intervention, permutation};
@@ -21,8 +21,8 @@ impl ImageReading<'_> {
         rollout: Result<&[f32], &str>,
         seed: u64,
     ) -> Vec<(&'static str, Found<Ranked>)> {
-        let seen = Seen { reading: self, class, rollout };
-        RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&seen, seed))).collect()
+        let input = RankingInput { reading: self, class, rollout };
+        RANKINGS.iter().map(|ranking| (ranking.id, ranking.rank(&input, seed))).collect()
     }
 
     /// Logits `[C]` of each of `sets` with plan and weights kept as they are, or why that is not possible.
