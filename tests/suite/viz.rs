@@ -506,8 +506,8 @@ fn a_page_that_is_too_narrow_says_what_would_do() {
     let traces: Vec<&Trace> = all().iter().cycle().take(6).collect();
     let figures = ["token_map", "evidence"].map(|id| find(id).unwrap());
     let comparison = side_by_side(&traces, &figures, &Options::default());
-    assert_eq!(comparison.narrow(export::points(174.0)), None);
-    let narrow = comparison.narrow(COLUMN).expect("six columns on 85 mm");
+    assert_eq!(comparison.too_narrow(export::points(174.0)), None);
+    let narrow = comparison.too_narrow(COLUMN).expect("six columns on 85 mm");
     let rows = narrow.in_rows().expect("some fit");
     assert!(narrow.fitting >= 2 && rows <= narrow.fitting && narrow.needed > 85.0, "{narrow:?}");
     let error = comparison.draw_column(&Theme::print(), COLUMN).unwrap_err().0;

@@ -89,13 +89,13 @@ fn gallery_scroll(at: usize) -> [egui::Event; 2] {
 }
 
 /// Whether there are columns and all of them show an explanation.
-fn all_shown(state: &State) -> bool {
+fn all_explained(state: &State) -> bool {
     !state.columns.is_empty()
         && state.columns.values().all(|column| matches!(column.shown, ColumnState::Ready(_)))
 }
 
 /// Whether no probe is being opened, and no job runs any more.
-fn is_quiet(state: &State) -> bool {
+fn is_idle(state: &State) -> bool {
     !state.library.probes.values().any(|probe| probe.status.is_opening())
         && state.jobs.values().all(|job| job.error.is_some())
 }

@@ -4,7 +4,7 @@
 //! its bands. The value of a single untrained scorer, in traces that have no more, is a tick.
 
 use super::meanings::{meaning, words};
-use super::strip::{Judge, Strip};
+use super::strip::{Strip, VerdictBand};
 use crate::model::trace::Diagnostic;
 use crate::viz::difference;
 use crate::viz::figures::prelude::*;
@@ -44,8 +44,8 @@ struct Columns {
 fn columns(rect: Box2, strips: &[Strip]) -> Columns {
     let both: Vec<Band> =
         vec![("Chance", |s| s.diagnostic.null), ("Untrained", |s| s.diagnostic.untrained_band)];
-    let judge = Judge::from_strips(strips);
-    let (verdict_header, band_header) = judge.heads();
+    let against = VerdictBand::from_strips(strips);
+    let (verdict_header, band_header) = against.heads();
     let judging: Vec<Band> = vec![(band_header, Strip::band)];
     let widest = |header: &str, text: &dyn Fn(&Strip) -> String| {
         let texts = strips.iter().map(|s| font::width(&text(s), pt::TICK));
@@ -53,7 +53,7 @@ fn columns(rect: Box2, strips: &[Strip]) -> Columns {
     };
     let names = widest("", &|s| words(&s.id)).min(rect.w * 0.42);
     let value = widest(value_name(strips), &Strip::value);
-    let verdict = widest(verdict_header, &|s| s.starred(judge));
+    let verdict = widest(verdict_header, &|s| s.starred(against));
     let gap = 2.0 * pt::GAP;
     let layout = |bands: Vec<Band>| {
         let mut right = rect.right();
@@ -79,11 +79,11 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
     let (key, lines) = key(theme, rect.w, strips);
     let row = ((rect.h - 2.0) / (strips.len() as f32 + 1.0 + lines)).clamp(MIN_ROW_PT, MAX_ROW_PT);
     let columns = columns(rect, strips);
-    let judge = Judge::from_strips(strips);
+    let against = VerdictBand::from_strips(strips);
     let header_y = rect.y + 0.5 * row.min(ROW_PT);
     scene.text_mid([columns.value_right, header_y], value_name(strips), pt::TICK, theme.muted, Anchor::End);
     if strips.iter().any(|strip| !strip.verdict().is_empty()) {
-        let (verdict, at) = (judge.heads().0, [columns.verdict_left, header_y]);
+        let (verdict, at) = (against.heads().0, [columns.verdict_left, header_y]);
         scene.text_mid(at, verdict, pt::TICK, theme.muted, Anchor::Start);
     }
     for ((name, _), end) in columns.bands.iter().zip(&columns.ends) {
@@ -97,9 +97,9 @@ pub fn strips(scene: &mut Scene, theme: &Theme, rect: Box2, strips: &[Strip]) {
         draw_track(scene, theme, strip, columns.track, y, (0.36 * row).min(5.5));
         scene.text_mid([columns.value_right, y], strip.value(), pt::TICK, theme.ink, Anchor::End);
         let color = if strip.verdict() == "within" { theme.muted } else { theme.accent() };
-        scene.text_mid([columns.verdict_left, y], strip.starred(judge), pt::TICK, color, Anchor::Start);
+        scene.text_mid([columns.verdict_left, y], strip.starred(against), pt::TICK, color, Anchor::Start);
         for ((_, band), end) in columns.bands.iter().zip(&columns.ends) {
-            let star = if columns.bands.len() == 1 { strip.star(judge) } else { "" };
+            let star = if columns.bands.len() == 1 { strip.star(against) } else { "" };
             let text = strip.range(band(strip)) + star;
             scene.text_mid([*end, y], text, pt::TICK, theme.muted, Anchor::End);
         }
@@ -126,7 +126,7 @@ fn key(theme: &Theme, room: f32, strips: &[Strip]) -> (Vec<(Mark, &'static str)>
     } else if strips.iter().any(|s| s.diagnostic.untrained.is_some()) {
         key.push((Mark::Tick(Stroke::new(1.0, theme.muted)), "Untrained"));
     }
-    if Judge::from_strips(strips) == Judge::Both {
+    if VerdictBand::from_strips(strips) == VerdictBand::Both {
         key.push((Mark::None, "* vs untrained"));
     }
     if room > 330.0 {

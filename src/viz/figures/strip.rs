@@ -72,14 +72,14 @@ impl Strip {
     }
 
     /// The verdict, with a star where its band is not the one that the column heading names.
-    pub fn starred(&self, judge: Judge) -> String {
+    pub fn starred(&self, against: VerdictBand) -> String {
         let verdict = self.verdict();
-        if verdict.is_empty() { String::new() } else { format!("{verdict}{}", self.star(judge)) }
+        if verdict.is_empty() { String::new() } else { format!("{verdict}{}", self.star(against)) }
     }
 
     /// The star of a row that is judged by untrained scorers in a column about chance; else empty.
-    pub fn star(&self, judge: Judge) -> &'static str {
-        let other = judge == Judge::Both && self.diagnostic.null.is_none() && self.band().is_some();
+    pub fn star(&self, against: VerdictBand) -> &'static str {
+        let other = against == VerdictBand::Both && self.diagnostic.null.is_none() && self.band().is_some();
         if other { "*" } else { "" }
     }
 
@@ -114,14 +114,14 @@ impl Strip {
 
 /// Which bands the verdicts of a list are about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Judge {
+pub enum VerdictBand {
     Chance,
     Untrained,
     /// Those of chance, and in rows with a star those of untrained scorers.
     Both,
 }
 
-impl Judge {
+impl VerdictBand {
     pub fn from_strips(strips: &[Strip]) -> Self {
         let judged = || strips.iter().filter(|strip| !strip.verdict().is_empty());
         let by_chance = judged().any(|strip| strip.diagnostic.null.is_some());
@@ -173,7 +173,7 @@ mod tests {
         let flat = Diagnostic { value: 0.02, null: Some((1e-5, 3e-5)), ..d };
         let flat = Strip::new("row_marginal_error", &flat).expect("a number");
         assert_eq!(flat.range(flat.band()), "1e−5 to 3e−5", "not 0.0000 to 0.0000");
-        assert_eq!(Judge::from_strips(&[tau]).heads().0, "vs untrained");
-        assert_eq!(Judge::from_strips(&[coverage]).heads().0, "vs chance");
+        assert_eq!(VerdictBand::from_strips(&[tau]).heads().0, "vs untrained");
+        assert_eq!(VerdictBand::from_strips(&[coverage]).heads().0, "vs chance");
     }
 }

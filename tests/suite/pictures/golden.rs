@@ -119,7 +119,7 @@ pub fn comparisons(theme: &Theme) -> Vec<(String, Scene)> {
     for count in 2..=6 {
         for (mm, figures) in [(85.0, &few), (174.0, &all)] {
             let comparison = side_by_side(&six[..count], figures, &options);
-            let narrow = comparison.narrow(export::points(mm));
+            let narrow = comparison.too_narrow(export::points(mm));
             assert!(mm < 100.0 || narrow.is_none(), "{count} on {mm} mm: {narrow:?}");
             let columns = narrow.and_then(|narrow| narrow.in_rows());
             let comparison = TracePlot { columns, ..comparison };

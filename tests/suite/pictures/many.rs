@@ -200,8 +200,8 @@ fn who_reads_no_order_is_told_of_the_weights_and_signed_maps_offer_no_colours() 
     assert!(none.0.contains("choose Weight"), "{none}");
     plot.choice.maps = MapOf::Weights;
     Plot::draw_column(&plot, &Theme::light(), COLUMN).expect("its weights");
-    assert!(plot.overview.heeds(&plot, Control::Map));
+    assert!(plot.overview.depends_on(&plot, Control::Map));
     evaluation.weights.as_mut().expect("weights").values[0] = -0.5;
     plot.evaluation = Arc::new(evaluation);
-    assert!(!plot.overview.heeds(&plot, Control::Map), "signed ones have colours of their own");
+    assert!(!plot.overview.depends_on(&plot, Control::Map), "signed ones have colours of their own");
 }

@@ -262,7 +262,7 @@ impl Figures {
         let moves = is_gif || self.stills.is_some();
         let widest = if moves { plot.at_step(plot.steps()) } else { plot.clone() };
         let width = self.width_for(&widest);
-        if let Some(narrow) = widest.narrow(width) {
+        if let Some(narrow) = widest.too_narrow(width) {
             refuse!("{narrow}");
         }
         let about = plot.caption().about;
@@ -300,7 +300,7 @@ impl Figures {
 
     /// Width of a plot in points: the one asked for, or one column, or what its columns side by side need.
     fn width_for(&self, plot: &dyn Plot) -> f32 {
-        let narrow = || plot.as_traces()?.narrow(export::points(COLUMN_MM));
+        let narrow = || plot.as_traces()?.too_narrow(export::points(COLUMN_MM));
         export::points(self.width.unwrap_or_else(|| narrow().map_or(COLUMN_MM, |narrow| narrow.needed)))
     }
 

@@ -20,7 +20,7 @@ const MAX_EVALUATION_BYTES: u64 = 2 << 30;
 /// The flags of the sources, one of which is drawn.
 const SOURCES: [&str; 6] = ["trace", "scan", "run", "evaluation", "stability", "causal"];
 
-/// Flags that not every source heeds, a source's own among them, and the sources that do.
+/// Flags that not every source uses, a source's own among them, and the sources that do.
 const FLAG_SOURCES: &[(&[&str], &[&str])] = &[
     (&["trace", "rows", "regions", "opacity", "limits", "proxy_limits"], &["trace"]),
     (&["scan", "patches"], &["scan"]),
@@ -36,12 +36,12 @@ const FLAG_SOURCES: &[(&[&str], &[&str])] = &[
     (&["figure"], &["trace", "run", "evaluation", "stability", "causal"]),
 ];
 
-/// A flag that conflicts with the sources that do not heed it. `requires` would not do: clap drops it where what is
+/// A flag that conflicts with the sources that do not use it. `requires` would not do: clap drops it where what is
 /// required conflicts with another flag, as sources do.
 pub(super) fn unless_its_source_uses_it(flag: Arg) -> Arg {
-    let heeded = FLAG_SOURCES.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
-    let Some((_, heeding)) = heeded else { return flag };
-    flag.conflicts_with_all(SOURCES.into_iter().filter(|source| !heeding.contains(source)))
+    let users = FLAG_SOURCES.iter().find(|(flags, _)| flags.contains(&flag.get_id().as_str()));
+    let Some((_, users)) = users else { return flag };
+    flag.conflicts_with_all(SOURCES.into_iter().filter(|source| !users.contains(source)))
 }
 
 /// Reads a trace; an error if the file cannot be read, is larger than any trace, or is not one.

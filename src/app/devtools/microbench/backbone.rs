@@ -10,7 +10,7 @@ use safetensors::Dtype;
 use safetensors::tensor::{TensorView, serialize_to_file};
 
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, noise, unwritable};
+use super::{Group, Measured, OnRun, Setup, Sizes, check_memory, noise, unwritable};
 use crate::app::devtools::prelude::*;
 use crate::model::backbone::arithmetic::Arithmetic;
 use crate::model::backbone::preprocess::Pixels;
@@ -55,7 +55,7 @@ fn check(setup: &Setup) -> anyhow::Result<()> {
     check_memory(4 * (photos * 3 * SIDE * SIDE) as u64, "--photos")
 }
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let Sizes { photos, arithmetic, vit, .. } = *setup.sizes;
     let model = match &setup.sizes.backbone {
         Some(folder) => Backbone::open_in(folder, setup.device, arithmetic)?,
@@ -71,7 +71,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         std::hint::black_box(model.forward(&images)?);
         Ok(())
     };
-    let seconds = median_seconds(&mut [Work::new(forward.clone(), run)], setup.sizes.rounds, on_turn)?[0];
+    let seconds = median_seconds(&mut [Work::new(forward.clone(), run)], setup.sizes.rounds, on_run)?[0];
     Ok(vec![(forward, seconds, "s"), (rate, photos as f64 / seconds, "images/s")])
 }
 

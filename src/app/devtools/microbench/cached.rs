@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, Sizes, heads, noise, unwritable};
+use super::{Group, Measured, OnRun, Setup, Sizes, heads, noise, unwritable};
 use crate::app::devtools::prelude::*;
 use crate::model::data::token_cache::{CacheError, Precision, TokenCache, TokenKey, Writer};
 use crate::model::tokens::Tokens;
@@ -27,7 +27,7 @@ fn names(sizes: &Sizes) -> Vec<String> {
     sizes.heads.iter().map(name).collect()
 }
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let Sizes { images: batch, classes, rounds, heads: ref variants, .. } = *setup.sizes;
     let images = STEPS * batch;
     let folder = temporary::folder().with_context(unwritable)?;
@@ -63,7 +63,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
             setup.wait(&head.name)
         }));
     }
-    let seconds = median_seconds(&mut works, rounds, on_turn)?;
+    let seconds = median_seconds(&mut works, rounds, on_run)?;
     Ok(wanted.iter().zip(seconds).map(|(head, epoch)| (name(head), epoch / STEPS as f64, "s")).collect())
 }
 

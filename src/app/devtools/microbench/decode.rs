@@ -9,7 +9,7 @@ use image::{Rgb, RgbImage};
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, noise, unwritable};
+use super::{Group, Measured, OnRun, Setup, noise, unwritable};
 use crate::app::devtools::prelude::*;
 use crate::model::backbone::preprocess::Preprocessor;
 use crate::model::data::image::Photo;
@@ -25,7 +25,7 @@ const PHOTOS: u64 = 16;
 /// Sine waves summed in each colour channel of a photograph, four parameters each.
 const WAVES: usize = 6;
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let folder = temporary::folder().with_context(unwritable)?;
     let paths = write(folder.path()).with_context(unwritable)?;
     let preprocessor = Preprocessor::open(folder.path())?;
@@ -35,7 +35,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
             Ok(())
         })
     };
-    let seconds = median_seconds(&mut [Work::new(RATE, run)], setup.sizes.rounds, on_turn)?[0];
+    let seconds = median_seconds(&mut [Work::new(RATE, run)], setup.sizes.rounds, on_run)?[0];
     Ok(vec![(RATE.to_owned(), PHOTOS as f64 / seconds, "images/s")])
 }
 

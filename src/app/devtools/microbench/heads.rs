@@ -7,7 +7,7 @@
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, noise};
+use super::{Group, Measured, OnRun, Setup, Sizes, check_memory, noise};
 use crate::app::process_memory;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{self, Batch, Config, Dims};
@@ -89,7 +89,7 @@ pub fn peak(name: String) -> Option<(String, f64, &'static str)> {
     process_memory::peak().map(|peak| (name, peak as f64 / f64::from(1 << 20), "MiB"))
 }
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let step = Step::new(setup, setup.sizes.images, setup.sizes.dims());
     let heads = &setup.sizes.heads;
     let wants = |head: &Variant, what| setup.wants(&name(head, what));
@@ -101,7 +101,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         let mut trainers = vec![step.trainer(head)?];
         if process_memory::reset_peak() {
             let mut works = [Work::new(name(head, "memory"), || step.run(&mut trainers, &head.name))];
-            median_seconds(&mut works, 1, on_turn)?;
+            median_seconds(&mut works, 1, on_run)?;
             peaks.extend(peak(name(head, "memory")));
         }
     }
@@ -123,7 +123,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         let mut together = step.trainers(heads)?;
         works.push(Work::new(JOINT, move || step.run(&mut together, JOINT)));
     }
-    let seconds = median_seconds(&mut works, setup.sizes.rounds, on_turn)?;
+    let seconds = median_seconds(&mut works, setup.sizes.rounds, on_run)?;
     let of_gap = timed.iter().position(|head| *head == gap).map(|at| seconds[at]);
     for (head, &seconds) in timed.iter().zip(&seconds) {
         measured.push((name(head, "step"), seconds, "s"));

@@ -4,7 +4,7 @@
 
 use super::heads::{Step, peak};
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, grid_of};
+use super::{Group, Measured, OnRun, Setup, Sizes, check_memory, grid_of};
 use crate::app::process_memory;
 use crate::model::ops::cpu::on_cpu;
 use crate::model::probe::head::{Config, Dims};
@@ -44,7 +44,7 @@ fn check(setup: &Setup) -> anyhow::Result<()> {
     check_memory(setup.sizes.bytes(IMAGES, longest), "--longest, --width and --classes")
 }
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let head = Variant::new("sinkhorn", "sinkhorn", Config::default());
     for n in wanted(setup) {
@@ -53,7 +53,7 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
         let is_peak_reset = on_cpu(setup.device) && process_memory::reset_peak();
         let rounds = setup.sizes.rounds.min(3);
         let run = || step.run(&mut trainers, &head.name);
-        let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_turn)?[0];
+        let seconds = median_seconds(&mut [Work::new(step_name(n), run)], rounds, on_run)?[0];
         measured.push((step_name(n), seconds, "s"));
         measured.extend(peak(memory_name(n)).filter(|_| is_peak_reset));
     }

@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use super::timing::{Work, median_seconds};
-use super::{Group, Measured, OnTurn, Setup, Sizes, check_memory, grid_of, long, noise};
+use super::{Group, Measured, OnRun, Setup, Sizes, check_memory, grid_of, long, noise};
 use crate::model::explain::intervention::Intervention;
 use crate::model::explain::null_model::{DRAWS, NullBands};
 use crate::model::explain::{Question, explain, prepare_nulls};
@@ -85,7 +85,7 @@ fn explain_all(probes: &[Probe], tokens: &Tokens, nulls: Option<&NullBands>) -> 
     traces.collect()
 }
 
-fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
+fn measure(setup: &Setup, on_run: OnRun) -> anyhow::Result<Measured> {
     let mut measured = Measured::new();
     let rounds = setup.sizes.rounds;
     if [WARM, FIRST].iter().any(|name| setup.wants(name)) {
@@ -107,14 +107,14 @@ fn measure(setup: &Setup, on_turn: OnTurn) -> anyhow::Result<Measured> {
                 explain_all(probes, &tokens, Some(nulls)).map(drop)
             }));
         }
-        let seconds = median_seconds(&mut works, rounds, on_turn)?;
+        let seconds = median_seconds(&mut works, rounds, on_run)?;
         measured.extend(works.iter().zip(seconds).map(|(work, s)| (work.name.clone(), s, "s")));
     }
     for n in long::lengths(setup.sizes).into_iter().filter(|&n| setup.wants(&length_name(n))) {
         let dims = Dims { grid: grid_of(n), ..setup.sizes.dims() };
         let (probes, tokens) = ([probe("sinkhorn", dims, setup)?], tokens(dims));
         let run = || explain_all(&probes, &tokens, None).map(drop);
-        let seconds = median_seconds(&mut [Work::new(length_name(n), run)], rounds.min(3), on_turn)?[0];
+        let seconds = median_seconds(&mut [Work::new(length_name(n), run)], rounds.min(3), on_run)?[0];
         measured.push((length_name(n), seconds, "s"));
     }
     Ok(measured)

@@ -96,7 +96,7 @@ fn unwritable() -> String {
 
 /// Called after every run, with the name of the work that ran, how many runs of its group are done, and how many there are; a `Break`
 /// stops the measurement with [`Stopped`].
-pub type OnTurn<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
+pub type OnRun<'a> = &'a mut dyn FnMut(&str, usize, usize) -> ControlFlow<()>;
 
 pub struct Setup<'a> {
     pub sizes: &'a Sizes,
@@ -115,7 +115,7 @@ pub struct Group {
     /// Refuses what cannot be measured: what does not fit in memory, or a backbone that does not open.
     pub check: fn(&Setup) -> anyhow::Result<()>,
     /// Measures the wanted figures, and perhaps others.
-    pub measure: fn(&Setup, OnTurn) -> anyhow::Result<Measured>,
+    pub measure: fn(&Setup, OnRun) -> anyhow::Result<Measured>,
 }
 
 /// Every group, in the order of the table.
@@ -124,13 +124,13 @@ pub const GROUPS: &[Group] =
 
 impl Setup<'_> {
     /// Measures every wanted figure; `device` is the device's name.
-    pub fn run(&self, device: &str, on_turn: OnTurn) -> anyhow::Result<Vec<Figure>> {
+    pub fn run(&self, device: &str, on_run: OnRun) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         let wanted = |group: &&Group| (group.names)(self.sizes).iter().any(|name| self.wants(name));
         let groups: Vec<&Group> = GROUPS.iter().filter(wanted).collect();
         groups.iter().try_for_each(|group| (group.check)(self))?;
         for group in groups {
-            let measured = (group.measure)(self, on_turn)?;
+            let measured = (group.measure)(self, on_run)?;
             let own = measured.into_iter().filter(|(name, ..)| self.wants(name));
             let figure = |(name, value, unit)| Figure { name, device: device.to_owned(), value, unit };
             figures.extend(own.map(figure));

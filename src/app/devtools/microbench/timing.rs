@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{OnTurn, Stopped};
+use super::{OnRun, Stopped};
 use crate::model::stats::quantiles;
 
 /// A named piece of work that is timed.
@@ -20,7 +20,7 @@ impl<'a> Work<'a> {
 }
 
 /// Median seconds of every workload: one warm-up round, then `rounds` rounds of all of them in turn.
-pub fn median_seconds(works: &mut [Work], rounds: usize, on_turn: OnTurn) -> anyhow::Result<Vec<f64>> {
+pub fn median_seconds(works: &mut [Work], rounds: usize, on_run: OnRun) -> anyhow::Result<Vec<f64>> {
     let mut seconds = vec![Vec::with_capacity(rounds); works.len()];
     let total = works.len() * (rounds + 1);
     let mut done = 0;
@@ -32,7 +32,7 @@ pub fn median_seconds(works: &mut [Work], rounds: usize, on_turn: OnTurn) -> any
                 seconds.push(begun.elapsed().as_secs_f64());
             }
             done += 1;
-            if on_turn(&work.name, done, total).is_break() {
+            if on_run(&work.name, done, total).is_break() {
                 return Err(Stopped.into());
             }
         }

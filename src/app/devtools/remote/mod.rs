@@ -5,13 +5,13 @@
 //! takes from the selection to the end of the frame in which all panes show the image.
 
 mod relay;
-mod sitting;
+mod relayed_window;
 mod tally;
 
 use std::fmt::Write as _;
 
 pub use self::relay::Relay;
-use self::sitting::Sitting;
+use self::relayed_window::RelayedWindow;
 use self::tally::Sizes;
 use crate::app::devtools::prelude::*;
 use crate::app::format;
@@ -40,10 +40,10 @@ pub struct Remote {
 
 impl Remote {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let mut sitting = Sitting::open(self.delay)?;
-        sitting.fill(self.images as usize)?;
-        let [first, again] = sitting.look(self.looks as usize)?;
-        let (frames, late) = sitting.scroll()?;
+        let mut window = RelayedWindow::open(self.delay)?;
+        window.fill(self.images as usize)?;
+        let [first, again] = window.look(self.looks as usize)?;
+        let (frames, late) = window.scroll()?;
         let mut text = String::from("| | median (ms) | slow (ms) | goal (ms) |\n|---|---|---|---|\n");
         let mut row = |what: &str, taken: &[f64], part: f64, goal: f64| {
             let [median, slow] = quantiles(taken, [0.5, part]);
@@ -54,7 +54,7 @@ impl Remote {
         row("second look", &again, 0.95, AGAIN_MS);
         row(&format!("a frame while scrolling {} thumbnails", self.images), &frames, 0.99, FRAME_MS);
         let _ = writeln!(text, "\nThe last thumbnails arrive {late:.0} ms after scrolling ends.\n");
-        stdout::text(format_args!("{text}{}", traffic_table(&sitting.close())))?;
+        stdout::text(format_args!("{text}{}", traffic_table(&window.close())))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -51,14 +51,14 @@ impl Soak {
         Ok(if verdict.kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    fn build(&self, ctx: &egui::Context, outcome: SharedVerdict) -> anyhow::Result<Soaking> {
+    fn build(&self, ctx: &egui::Context, outcome: SharedVerdict) -> anyhow::Result<SoakRun> {
         let app = demo_window(ctx)?;
         if app.state.library.probes.is_empty() {
             bail!("the bundled demo was not found: set {} to the folder `assets`", demo::ASSETS_VARIABLE);
         }
         let watch = Watch::new(Duration::from_secs(self.seconds))?;
         let visitor = Visitor::new(self.seed)?;
-        Ok(Soaking { app, visitor, watch, begun: Instant::now(), outcome, over: false })
+        Ok(SoakRun { app, visitor, watch, begun: Instant::now(), outcome, over: false })
     }
 
     fn without_screen(&self, outcome: SharedVerdict) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ impl Soak {
 type SharedVerdict = Rc<Cell<Option<anyhow::Result<Verdict>>>>;
 
 /// The window, the simulated person in it, and the watch over the process.
-struct Soaking {
+struct SoakRun {
     app: App,
     visitor: Visitor,
     watch: Watch,
@@ -88,7 +88,7 @@ struct Soaking {
     over: bool,
 }
 
-impl Soaking {
+impl SoakRun {
     /// Begins a frame: times it, and returns the simulated pointer's events.
     fn begin(&mut self) -> Vec<egui::Event> {
         self.watch.frame();
@@ -115,7 +115,7 @@ impl Soaking {
     }
 }
 
-impl eframe::App for Soaking {
+impl eframe::App for SoakRun {
     fn raw_input_hook(&mut self, _ctx: &egui::Context, input: &mut egui::RawInput) {
         input.events.retain(|event| !is_real_pointer(event));
         input.events.extend(self.begin());

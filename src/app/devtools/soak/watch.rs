@@ -118,9 +118,9 @@ fn sample() -> Option<Sample> {
 }
 
 fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done: &Done) -> Verdict {
-    let line = |value: fn(&Sample) -> f64| second_half(&samples.iter().map(value).collect::<Vec<_>>());
+    let line = |value: fn(&Sample) -> f64| second_half_trend(&samples.iter().map(value).collect::<Vec<_>>());
     let (memory, handles, threads) = (line(|s| s.memory), line(|s| s.handles), line(|s| s.threads));
-    let frame = second_half(slow);
+    let frame = second_half_trend(slow);
     let percent = |[from, to]: [f64; 2]| 100.0 * (to - from) / from;
     let mut faults: Vec<String> = done.error.iter().cloned().collect();
     let mut limit = |what: &str, grew: f64, most: f64, unit: &str| {
@@ -158,7 +158,7 @@ fn judge(length: Duration, frames: usize, samples: &[Sample], slow: &[f64], done
 }
 
 /// Both ends of the least-squares line through the second half of `values`, which averages out a sawtooth.
-fn second_half(values: &[f64]) -> [f64; 2] {
+fn second_half_trend(values: &[f64]) -> [f64; 2] {
     let half = &values[values.len() / 2..];
     let n = half.len() as f64;
     let (mean_x, mean_y) = ((n - 1.0) / 2.0, half.iter().sum::<f64>() / n);

@@ -7,7 +7,7 @@ use egui::{Event, Pos2};
 
 use super::driver::Driver;
 use super::metrics::{load_average, ms};
-use crate::app::devtools::{all_shown, gallery_scroll, is_quiet};
+use crate::app::devtools::{all_explained, gallery_scroll, is_idle};
 use crate::app::jobs::ImageId;
 use crate::app::process_memory;
 use crate::app::state::ColumnState;
@@ -82,7 +82,7 @@ impl Driver {
             let why = error.to_string();
             return self.fail(why);
         }
-        let ready = all_shown(state) && is_quiet(state);
+        let ready = all_explained(state) && is_idle(state);
         match self.stage {
             Stage::First => {
                 if self.drawn(true) {
@@ -94,7 +94,7 @@ impl Driver {
                 if state.library.probes.is_empty() {
                     return self.fail("the bundled demo was not found".to_owned());
                 }
-                if self.drawn(all_shown(&self.app.state)) {
+                if self.drawn(all_explained(&self.app.state)) {
                     self.record("demo_shown_ms", ms(self.now - self.begun));
                     self.selecting.left = self.images();
                     self.go_to(Stage::Warm);
@@ -116,7 +116,7 @@ impl Driver {
             }
             Stage::Hover => self.hover(ctx),
             Stage::Fill => {
-                let there = state.library.images.len() >= self.synthetic.images && is_quiet(state);
+                let there = state.library.images.len() >= self.synthetic.images && is_idle(state);
                 if self.drawn(there) {
                     self.begin_frames(Stage::Scroll);
                 }
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     fn select(&mut self) {
-        let known = all_shown(&self.app.state);
+        let known = all_explained(&self.app.state);
         if let Some(since) = self.selecting.since {
             let [found, drawn] = &mut self.selecting.taken;
             if known && found.len() == drawn.len() {
@@ -163,7 +163,7 @@ impl Driver {
             let asked = Instant::now();
             self.app.dispatch(Command::SelectImage(image));
             // An answer that came at once is in the frame drawn next.
-            let known = all_shown(&self.app.state);
+            let known = all_explained(&self.app.state);
             if known {
                 self.selecting.taken[0].push(ms(asked.elapsed()));
             }

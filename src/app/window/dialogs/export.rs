@@ -20,7 +20,7 @@ use crate::viz::animation::{self, Drawn};
 use crate::viz::draw::theme::FileTheme;
 use crate::viz::draw::{Scene, Theme};
 use crate::viz::export::{self, ExportFormat, GIF_DPI, PNG_DPI, has_extension};
-use crate::viz::figures::compare::Narrow;
+use crate::viz::figures::compare::TooNarrow;
 use crate::viz::figures::plot::{Plot, Source};
 use crate::viz::figures::trace_plot::TracePlot;
 use crate::viz::heading::uncapitalised;
@@ -46,7 +46,7 @@ pub struct Export {
     /// Whether its data are written beside it.
     with_sources: bool,
     /// For the width last checked: why the figure does not fit, and notes on how it will look.
-    page: Option<(f32, Option<Narrow>, Vec<String>)>,
+    page: Option<(f32, Option<TooNarrow>, Vec<String>)>,
     disk: OnDisk,
     /// Why it could not be written.
     pub error: Option<String>,
@@ -215,7 +215,7 @@ impl Export {
             return true;
         }
         if self.page.as_ref().is_none_or(|(known, ..)| *known != width) {
-            let narrow = self.plot.as_traces().and_then(|plot| plot.narrow(export::points(width)));
+            let narrow = self.plot.as_traces().and_then(|plot| plot.too_narrow(export::points(width)));
             let scene = self.scene().ok();
             let high =
                 scene.as_ref().filter(|_| self.plot.is_comparison()).and_then(export::higher_than_page);

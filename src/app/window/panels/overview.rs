@@ -92,7 +92,7 @@ impl OverviewPane {
             ui.horizontal_wrapped(|ui| {
                 let by_image = self.overview.is_by_image();
                 let controls = self.overview.controls().iter();
-                for control in controls.filter(|control| self.overview.heeds(plot, **control)) {
+                for control in controls.filter(|control| self.overview.depends_on(plot, **control)) {
                     match control {
                         Control::Measure => {
                             let name = if by_image { "x" } else { "Measure" };

@@ -34,13 +34,13 @@ pub enum Size {
 
 /// The geometry of one image: resized to `to`, then cropped to `size` at `offset`, which is negative
 /// where black is added. All are (horizontal, vertical) in pixels.
-pub(super) struct Placing {
+pub(super) struct CropGeometry {
     pub to: (usize, usize),
     pub size: (usize, usize),
     pub offset: (i64, i64),
 }
 
-impl Placing {
+impl CropGeometry {
     /// The geometry of an image of `width` x `height` pixels; an error, which mentions `name`, if the result would be empty or too
     /// large.
     pub fn new(

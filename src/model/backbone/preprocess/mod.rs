@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use crate::model::data::image::Photo;
 use crate::model::picture::Picture;
-use crop_geometry::Placing;
+use crop_geometry::CropGeometry;
 pub use crop_geometry::{Rect, Size};
 pub use resample::Filter;
 
@@ -153,7 +153,7 @@ impl Preprocessor {
 
     /// The resized and cropped image, not normalised.
     pub fn picture(&self, photo: &Photo) -> Result<Picture, PreprocessError> {
-        let at = Placing::new(self, &photo.name, (photo.width(), photo.height()))?;
+        let at = CropGeometry::new(self, &photo.name, (photo.width(), photo.height()))?;
         let filter = self.resize.map_or(Filter::Nearest, |(_, filter)| filter);
         // The part of the crop that lies on the resized picture, in the latter's pixels.
         let part = |offset: i64, size: usize, to: usize| {
@@ -196,7 +196,7 @@ impl Preprocessor {
         size: (usize, usize),
         on: Rect,
     ) -> Result<(Rect, (usize, usize)), PreprocessError> {
-        let at = Placing::new(self, name, size)?;
+        let at = CropGeometry::new(self, name, size)?;
         let (x, y) = (at.to.0 as f64 / size.0 as f64, at.to.1 as f64 / size.1 as f64);
         let rect = Rect {
             x: on.x * x - at.offset.0 as f64,

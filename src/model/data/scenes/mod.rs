@@ -208,8 +208,8 @@ impl Item {
         if !self.outline.contains(u, v) {
             return None;
         }
-        let inked = self.pattern.inked(x + self.phase.0, y + self.phase.1);
-        Some(if inked { self.ink } else { self.fill })
+        let is_second_colour = self.pattern.is_second_colour(x + self.phase.0, y + self.phase.1);
+        Some(if is_second_colour { self.ink } else { self.fill })
     }
 }
 
@@ -231,7 +231,7 @@ impl Outline {
 
 impl Pattern {
     /// Whether the pattern shows its second colour at a point, in pixels from the pattern's origin.
-    fn inked(self, x: f32, y: f32) -> bool {
+    fn is_second_colour(self, x: f32, y: f32) -> bool {
         let even = |t: f32| t.rem_euclid(2.0) < 1.0;
         match self {
             Self::Plain => false,

@@ -25,7 +25,7 @@ pub struct Contrast {
 }
 
 /// A [`Contrast`] before its null distribution is known.
-pub(super) struct Untested {
+pub(super) struct UntestedContrast {
     pub(super) bias: f64,
     pub(super) against: Option<usize>,
     pub(super) descriptive: bool,
@@ -34,7 +34,7 @@ pub(super) struct Untested {
     pub(super) exchange: Exchange,
 }
 
-impl Untested {
+impl UntestedContrast {
     pub(super) fn with(self, null: Null) -> Contrast {
         let Self { bias, against, descriptive, bag, raster, exchange } = self;
         Contrast { bias, against, descriptive, bag, raster, exchange, null }

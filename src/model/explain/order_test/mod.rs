@@ -24,7 +24,7 @@ mod null;
 use rayon::prelude::*;
 
 pub use self::contrast::Contrast;
-use self::contrast::Untested;
+use self::contrast::UntestedContrast;
 pub use self::exchanges::{DRAWS, Exchanges};
 use self::null::{Exchange, Null, TOGETHER};
 use super::image_reading::ImageReading;
@@ -61,7 +61,7 @@ pub struct OrderTester<'a> {
 }
 
 /// The order test of a margin, or what [`tested`] makes it of.
-pub struct Margin(Result<OrderContrast, Untested>);
+pub struct Margin(Result<OrderContrast, UntestedContrast>);
 
 impl<'a> OrderTester<'a> {
     /// For an image as it was read; or why there is no test.
@@ -137,12 +137,12 @@ impl<'a> OrderTester<'a> {
         self.with_null(self.untested(class, against, descriptive))
     }
 
-    fn with_null(&self, untested: Untested) -> Contrast {
+    fn with_null(&self, untested: UntestedContrast) -> Contrast {
         let null = self.exchanges.null(&untested.exchange);
         untested.with(null)
     }
 
-    fn untested(&self, class: usize, against: Option<usize>, descriptive: bool) -> Untested {
+    fn untested(&self, class: usize, against: Option<usize>, descriptive: bool) -> UntestedContrast {
         let row = |class: usize| self.classifier.row(class).iter().map(|&w| f64::from(w));
         let (mut w, mut bias) = (row(class).collect::<Vec<_>>(), f64::from(self.classifier.bias[class])); // [d]
         if let Some(other) = against {
@@ -151,7 +151,7 @@ impl<'a> OrderTester<'a> {
         }
         let raster = self.position_gain.as_ref().map(|gain| self.raster_value(&w, gain));
         let exchange = self.exchange(&w);
-        Untested { bias, against, descriptive, bag: dot(&w, &self.bag), raster, exchange }
+        UntestedContrast { bias, against, descriptive, bag: dot(&w, &self.bag), raster, exchange }
     }
 
     /// `B` for the contrast `w` `[d]`.

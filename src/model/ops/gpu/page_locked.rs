@@ -9,9 +9,9 @@ use burn_cubecl::cubecl::bytes::{AccessError, AccessPolicy, AllocationController
 /// `size` bytes of page-locked memory with arbitrary contents, for an upload to `device`; `None` where uploads need none, as on
 /// the CPU and through Vulkan, or if it cannot be allocated.
 pub(crate) fn page_locked(size: usize, device: &Device) -> Option<Bytes> {
-    // SAFETY: `Nothing` gives no access to any memory, so none of these bytes is ever read.
+    // SAFETY: `Uninitialised` gives no access to any memory, so none of these bytes is ever read.
     #[expect(unsafe_code, reason = "the only way to ask burn for page-locked memory")]
-    let nothing = unsafe { Bytes::from_controller(Box::new(Nothing(size)), size) };
+    let nothing = unsafe { Bytes::from_controller(Box::new(Uninitialised(size)), size) };
     let mut data = TensorData::from_bytes(nothing, [size], DType::U8);
     device.staging(iter::once(&mut data));
     let (bytes, ..) = data.into_parts();
@@ -19,10 +19,10 @@ pub(crate) fn page_locked(size: usize, device: &Device) -> Option<Bytes> {
 }
 
 /// This many bytes without contents: burn allocates page-locked memory only for a copy, and this one copies nothing.
-struct Nothing(usize);
+struct Uninitialised(usize);
 
 #[expect(unsafe_code, reason = "the trait's methods")]
-impl AllocationController for Nothing {
+impl AllocationController for Uninitialised {
     fn alloc_align(&self) -> usize {
         1
     }

@@ -146,12 +146,12 @@ impl WeightRule for AttentionWeights {
 /// A softmax for each query over the tokens and one more entry beside them (a CLS token, say), the same for all images,
 /// whose logit is the query's gain, `[Q, 1]`: `softmax([gain, scores])` without its first entry. The weights sum to 1
 /// less the share of that entry.
-pub struct AttendBeside {
+pub struct SinkAttentionWeights {
     /// Number of queries, and of weighted sums.
     pub queries: usize,
 }
 
-impl WeightRule for AttendBeside {
+impl WeightRule for SinkAttentionWeights {
     fn pools(&self) -> usize {
         self.queries
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::attention::QUERY_DEVIATION;
 use super::prelude::*;
 use crate::model::ops::bias::Activation;
-use crate::model::ops::pooling::weight_rule::AttendBeside;
+use crate::model::ops::pooling::weight_rule::SinkAttentionWeights;
 use crate::model::probe::settings::AttentionHeads;
 
 /// Width of the feed-forward layer.
@@ -72,7 +72,7 @@ impl Head for Transformer {
         let query = query.swap_dims(1, 2) / (each as f64).sqrt(); // [H, 1, e]
         let folded = query.precise_matmul(key).reshape([heads, d]); // [H, d]: on the raw tokens
         let cls_logits = folded.clone().precise_matmul(cls); // [H, 1]
-        let rule = Arc::new(AttendBeside { queries: heads });
+        let rule = Arc::new(SinkAttentionWeights { queries: heads });
         Some(Pooling { queries: Some(folded), gains: Some(cls_logits), rule })
     }
 

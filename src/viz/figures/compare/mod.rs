@@ -2,7 +2,7 @@
 //! colour bar per row. With a reference trace, the columns show differences from it.
 //!
 //! The page width is given: cells share what axes, gaps and colour bars leave of it. If cells would be too narrow to read,
-//! [`Narrow`] says how many columns fit, and how wide a page would have to be for all.
+//! [`TooNarrow`] says how many columns fit, and how wide a page would have to be for all.
 
 mod row;
 
@@ -26,7 +26,7 @@ const BAND_GAP_PT: f32 = 16.0;
 
 /// The columns of a comparison are too narrow to read: by how much, and what would fit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Narrow {
+pub struct TooNarrow {
     /// How many should stand side by side.
     pub columns: usize,
     /// How wide the page is, in mm.
@@ -37,7 +37,7 @@ pub struct Narrow {
     pub needed: f32,
 }
 
-impl Narrow {
+impl TooNarrow {
     /// How many columns to set side by side so that bands are about equally long; `None` if not even one fits.
     pub fn in_rows(&self) -> Option<usize> {
         let rows = self.columns.div_ceil(self.fitting.max(1));
@@ -56,7 +56,7 @@ impl Narrow {
     }
 }
 
-impl Display for Narrow {
+impl Display for TooNarrow {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}. ", self.why())?;
         if let Some(columns) = self.in_rows() {
@@ -91,7 +91,7 @@ impl Grid {
 
 impl TracePlot {
     /// Why its pictures do not fit side by side on a page of `width` points; `None` if they do, or if there is nothing to draw.
-    pub fn narrow(&self, width: f32) -> Option<Narrow> {
+    pub fn too_narrow(&self, width: f32) -> Option<TooNarrow> {
         if !self.is_comparison() {
             return None;
         }
@@ -107,8 +107,8 @@ impl TracePlot {
     pub(super) fn side_by_side(&self, theme: &Theme, width: f32) -> Result<Scene, Empty> {
         let traces = self.ordered();
         let rows = self.rows(theme, &traces)?;
-        if let Some(narrow) = self.check_width(&rows, width) {
-            return Err(Empty(narrow.to_string()));
+        if let Some(too_narrow) = self.check_width(&rows, width) {
+            return Err(Empty(too_narrow.to_string()));
         }
         let per_band = self.columns_per_band(traces.len());
         let grid = grid(&rows, per_band, width);
@@ -167,7 +167,7 @@ impl TracePlot {
         lacks.into_iter().flatten().next().map_or(Ok(rows), Err)
     }
 
-    fn check_width(&self, rows: &[Row<'_>], width: f32) -> Option<Narrow> {
+    fn check_width(&self, rows: &[Row<'_>], width: f32) -> Option<TooNarrow> {
         let columns = self.columns_per_band(self.traces.len());
         let least = rows.iter().map(Row::least_width).fold(0.0, f32::max);
         let fits = |columns: usize, width: f32| grid(rows, columns, width).cell >= least - 0.01;
@@ -178,7 +178,7 @@ impl TracePlot {
         let missing = (least - grid(rows, columns, width).cell) * columns as f32;
         let fitting = (1..columns).rev().find(|fewer| fits(*fewer, width)).unwrap_or(0);
         let needed = to_mm(width + missing).ceil();
-        Some(Narrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
+        Some(TooNarrow { columns, width: (10.0 * to_mm(width)).round() / 10.0, fitting, needed })
     }
 
     /// The parts of a trace's name: its probe, its backbone and image if these differ between traces, and changes to its reading.

@@ -115,7 +115,7 @@ pub trait Overview: Sync {
     fn controls(&self) -> &'static [Control];
 
     /// Whether what it shows now depends on `control`, one of [`controls`](Self::controls).
-    fn heeds(&self, _plot: &EvaluationPlot, _control: Control) -> bool {
+    fn depends_on(&self, _plot: &EvaluationPlot, _control: Control) -> bool {
         true
     }
 

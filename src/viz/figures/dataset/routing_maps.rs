@@ -116,7 +116,7 @@ impl Overview for RoutingMaps {
         &[Control::Maps, Control::Map, Control::Classes]
     }
 
-    fn heeds(&self, plot: &EvaluationPlot, control: Control) -> bool {
+    fn depends_on(&self, plot: &EvaluationPlot, control: Control) -> bool {
         // Signed values have a colour map of their own; no position is negative.
         let scale = |maps| bar(maps, &classes(plot, maps).classes, plot.choice.maps).scale;
         control != Control::Map

@@ -12,7 +12,7 @@ use crate::app::demo;
 use crate::app::devtools::prelude::*;
 use crate::app::devtools::window::load::SyntheticLibrary;
 use crate::app::devtools::window::metrics::{Frames, ms};
-use crate::app::devtools::{all_shown, draw_off_screen, gallery_scroll, is_quiet};
+use crate::app::devtools::{all_explained, draw_off_screen, gallery_scroll, is_idle};
 use crate::app::format::shell_path;
 use crate::app::jobs::ImageId;
 use crate::app::paths::program;
@@ -32,7 +32,7 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A headless window, and the thread that counts its messages.
-pub struct Sitting {
+pub struct RelayedWindow {
     app: App,
     ctx: egui::Context,
     begun: Instant,
@@ -44,7 +44,7 @@ pub struct Sitting {
     folders: Vec<TempDir>,
 }
 
-impl Sitting {
+impl RelayedWindow {
     /// Opens the bundled demo over a relay with `delay` milliseconds each way, and waits until it is shown.
     pub fn open(delay: u64) -> anyhow::Result<Self> {
         let folder = temporary::folder().context("cannot create a folder for the relay")?;
@@ -59,14 +59,14 @@ impl Sitting {
         let ctx = egui::Context::default();
         let app = App::new(&ctx, Box::new(CountingLink { link, messages: messages.clone() }), None);
         let (begun, repaint_delay, folders) = (Instant::now(), Duration::ZERO, vec![folder]);
-        let mut sitting = Self { app, ctx, begun, woken, repaint_delay, messages, counting, folders };
-        sitting.draw(Vec::new());
-        demo::opening().into_iter().for_each(|command| sitting.app.dispatch(command));
-        if sitting.app.state.jobs.is_empty() {
+        let mut window = Self { app, ctx, begun, woken, repaint_delay, messages, counting, folders };
+        window.draw(Vec::new());
+        demo::opening().into_iter().for_each(|command| window.app.dispatch(command));
+        if window.app.state.jobs.is_empty() {
             bail!("the bundled demo was not found");
         }
-        sitting.until("the demo", |state| all_shown(state) && is_quiet(state))?;
-        Ok(sitting)
+        window.until("the demo", |state| all_explained(state) && is_idle(state))?;
+        Ok(window)
     }
 
     /// Adds images until the library holds `images`.
@@ -75,7 +75,7 @@ impl Sitting {
         let (folder, commands) = SyntheticLibrary { images: missing, probes: 0 }.make()?;
         self.folders.push(folder);
         commands.into_iter().for_each(|command| self.app.dispatch(command));
-        self.until("the library", move |state| state.library.images.len() >= images && is_quiet(state))
+        self.until("the library", move |state| state.library.images.len() >= images && is_idle(state))
     }
 
     /// Selects `looks` images for the first time, then the same again: milliseconds until each is shown.
@@ -89,9 +89,9 @@ impl Sitting {
             for image in &images {
                 let begun = Instant::now();
                 self.app.dispatch(Command::SelectImage(*image));
-                self.until("a look", all_shown)?;
+                self.until("a look", all_explained)?;
                 taken.push(ms(begun.elapsed()));
-                self.until("the end of a look", is_quiet)?;
+                self.until("the end of a look", is_idle)?;
             }
         }
         Ok(taken)
@@ -105,7 +105,7 @@ impl Sitting {
         let first = images.find(|(_, image)| image.label.is_none()).map(|(id, _)| *id);
         let first = first.context("there are only the demo's images: request more with --images")?;
         self.app.dispatch(Command::SelectImage(first));
-        self.until("a look", all_shown)?;
+        self.until("a look", all_explained)?;
         self.phase("scrolling, a frame", SCROLLED);
         let before = self.thumbnails();
         let mut frames = Frames::default();
