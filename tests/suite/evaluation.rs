@@ -1122,15 +1122,15 @@ fn of_a_control_that_is_dragged_the_final_value_alone_is_evaluated_and_an_order_
     let (mut state, column) = with_evaluation();
     let hot = Intervention::Temperature;
     for value in [0.5, 0.25] {
-        let look = state::does(&mut state, Command::SlideChange(column, hot(value))).expect("a look");
+        let look = state::does(&mut state, Command::SlideIntervention(column, hot(value))).expect("a look");
         assert!(evaluation_asked(state::answer(&mut state, &look)).is_none(), "{value} is passed through");
     }
-    let ask = evaluation_asked(state.dispatch(Command::SetChange(column, hot(0.25)))).expect("asked");
+    let ask = evaluation_asked(state.dispatch(Command::SetIntervention(column, hot(0.25)))).expect("asked");
     assert_eq!(ask.1.subjects.iter().map(|subject| &subject.change).collect::<Vec<_>>(), [&hot(0.25)]);
     answer_evaluation(&mut state, &ask);
     assert!(state.evaluation_of(column).is_some());
     let order = Intervention::Order(HandOrder::new(vec![3, 1, 2, 0]).expect("an order"));
-    let look = state::does(&mut state, Command::SetChange(column, order.clone())).expect("a look");
+    let look = state::does(&mut state, Command::SetIntervention(column, order.clone())).expect("a look");
     assert!(evaluation_asked(state::answer(&mut state, &look)).is_none());
     assert!(request_evaluation(&mut state).1.subjects.iter().any(|subject| subject.change == order));
 }
@@ -1140,7 +1140,8 @@ fn of_evaluations_that_are_not_on_screen_the_latest_are_kept() {
     let (mut state, column) = with_evaluation();
     // Whether the dataset is evaluated for it.
     let evaluates = |state: &mut State, seed: u64| {
-        let asked = evaluation_asked(state.dispatch(Command::SetChange(column, Intervention::Random(seed))));
+        let asked =
+            evaluation_asked(state.dispatch(Command::SetIntervention(column, Intervention::Random(seed))));
         asked.inspect(|ask| answer_evaluation(state, ask)).is_some()
     };
     assert!((0..20).all(|seed| evaluates(&mut state, seed)));
@@ -1157,7 +1158,7 @@ fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for(
     assert!(!Action::EvaluateShown.enabled(&state), "it would begin again");
     answer_evaluation(&mut state, &ask);
     let column = state::column(&state, 0);
-    state.dispatch(Command::SetChange(column, Intervention::NoRouting));
+    state.dispatch(Command::SetIntervention(column, Intervention::NoRouting));
     let job = state.evaluations.job().expect("by itself");
     state.apply(Event::Cancelled(job));
     let look = state::does(&mut state, Command::Step(1)).expect("a look");

@@ -442,7 +442,7 @@ fn edits_are_shown_at_once_and_taken_back() {
     assert!(answer_explain(&mut state, class, &probe, &tokens));
     let begun = state.order_to_edit(id).expect("a plan has an order");
     let set = |state: &mut State, order: &HandOrder| {
-        let requests = state.dispatch(Command::SetChange(id, Intervention::Order(order.clone())));
+        let requests = state.dispatch(Command::SetIntervention(id, Intervention::Order(order.clone())));
         answer_explain(state, requests, &probe, &tokens)
     };
     assert!(set(&mut state, &begun), "the worker is asked once");
@@ -483,12 +483,12 @@ fn edits_are_shown_at_once_and_taken_back() {
         "the order of short.npz has 3 steps, but the image has 24 tokens; list every token from 0 to 23 exactly once"
     );
     let fits = state.read_in(Some(id), raster()).expect("its length");
-    assert_eq!(fits, Command::SetChange(id, Intervention::Order(raster())));
+    assert_eq!(fits, Command::SetIntervention(id, Intervention::Order(raster())));
     // A slide over several steps is one undo step.
     let last = orders.last().expect("an order").clone();
     for step in 0..5 {
         let slid = Intervention::Order(last.with_moved(&[last.indices()[20]], step));
-        assert!(state.dispatch(Command::SlideChange(id, slid)).is_empty());
+        assert!(state.dispatch(Command::SlideIntervention(id, slid)).is_empty());
     }
     state.dispatch(Command::Undo);
     assert_eq!(state.made_order(id), Some(&last));
@@ -644,7 +644,7 @@ fn an_order_goes_to_a_file_and_comes_back_by_the_dialogs_of_the_window() {
     let id = explained(&mut window, answer);
     let made = |window: &Window| window.state().made_order(id).expect("an order").clone();
     let set = |window: &mut Window, order: HandOrder| {
-        window.harness.state_mut().dispatch(Command::SetChange(id, Intervention::Order(order)));
+        window.harness.state_mut().dispatch(Command::SetIntervention(id, Intervention::Order(order)));
         window.answer_with(answer);
     };
     let begun = window.state().order_to_edit(id).expect("a plan has an order");

@@ -182,7 +182,7 @@ fn undo_leaves_one_column_of_a_probe_that_was_looked_through_meanwhile() {
     wants!(state, Command::Redo);
     assert_eq!(all(&state)[2..], [("c".to_owned(), true), ("d".to_owned(), false)]);
     // One that reads in another way is no double of the column that is added.
-    wants!(state, Command::SetChange(state.focus().expect("a column"), Intervention::NoRouting));
+    wants!(state, Command::SetIntervention(state.focus().expect("a column"), Intervention::NoRouting));
     wants!(state, Command::AddColumn { probe: d, image: None, change: Intervention::None });
     assert_eq!(state.columns.values().filter(|column| column.probe == d).count(), 2);
     // One that was there beside the column that is brought back stays.
@@ -190,7 +190,7 @@ fn undo_leaves_one_column_of_a_probe_that_was_looked_through_meanwhile() {
         let found = state.columns.iter().find(|(_, column)| column.probe == d && column.compared == compared);
         *found.expect("a column").0
     };
-    wants!(state, Command::SetChange(of_d(&state, false), Intervention::None));
+    wants!(state, Command::SetIntervention(of_d(&state, false), Intervention::None));
     let both = all(&state);
     wants!(state, Command::RemoveColumn(of_d(&state, true)));
     wants!(state, Command::Undo);
@@ -218,7 +218,7 @@ fn undo_of_a_finding_brings_back_the_focus_also_where_a_probe_was_looked_through
 fn several_are_compared_alone_or_taken_away_at_once() {
     let mut state = with_more_probes();
     let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| id(&state, name));
-    wants!(state, Command::SetChange(column(&state, 1), Intervention::NoRouting));
+    wants!(state, Command::SetIntervention(column(&state, 1), Intervention::NoRouting));
     wants!(state, Command::CompareOnly(vec![b, d]));
     assert_eq!(compared(&state), ["b", "d"]);
     let change = &state.compared().next().expect("a column").1.change;

@@ -322,7 +322,7 @@ fn backbones_read_images_as_the_open_probes_were_trained() {
 fn a_changed_column_is_asked_for_alone() {
     let mut state = story();
     let (first, second) = (column(&state, 0), column(&state, 1));
-    let look = does(&mut state, Command::SetChange(second, Intervention::NoRouting)).expect("a look");
+    let look = does(&mut state, Command::SetIntervention(second, Intervention::NoRouting)).expect("a look");
     assert_eq!(look.1.items.iter().map(|item| item.column).collect::<Vec<_>>(), [second]);
     answer(&mut state, &look);
     assert_eq!(state.column_title(second), "b · no routing");
@@ -344,11 +344,14 @@ fn a_number_that_is_dragged_is_one_step_for_each_column() {
     let (first, second) = (column(&state, 0), column(&state, 1));
     let hot = Intervention::Temperature;
     for (id, value) in [(first, 0.5), (first, 0.25), (second, 2.0), (second, 3.0), (first, 0.125)] {
-        let look = does(&mut state, Command::SlideChange(id, hot(value))).expect("a look");
+        let look = does(&mut state, Command::SlideIntervention(id, hot(value))).expect("a look");
         let asked = look.1.items.iter().find(|item| item.column == id);
         assert_eq!(asked.map(|item| item.change.clone()), Some(hot(value)));
     }
-    assert!(does(&mut state, Command::SlideChange(first, hot(0.125))).is_none(), "it stands there already");
+    assert!(
+        does(&mut state, Command::SlideIntervention(first, hot(0.125))).is_none(),
+        "it stands there already"
+    );
     let changes = |state: &State| [first, second].map(|id| state.columns[&id].change.clone());
     for expected in
         [[hot(0.25), hot(3.0)], [hot(0.25), Intervention::None], [Intervention::None, Intervention::None]]
@@ -763,7 +766,7 @@ fn a_workspace_comes_back_as_it_was() {
     does(&mut state, Command::OpenProbes(vec![probe]));
     let second = column(&state, 1);
     state.dispatch(Command::Pin(Some(second)));
-    state.dispatch(Command::SetChange(second, Intervention::Temperature(0.5)));
+    state.dispatch(Command::SetIntervention(second, Intervention::Temperature(0.5)));
     state.dispatch(Command::SetOptions("tokens".into(), Options { opacity: 0.25, ..Options::default() }));
     let sheet = SheetView { side: 90, overlay: Overlay::Evidence };
     for command in [

@@ -61,7 +61,7 @@ impl State {
             Event::Cancelled(job) => return self.end_job(kind, job, None),
             Event::Finished(job) => {
                 self.end_results(kind, job, None);
-                let mut requests = self.evaluate_changes();
+                let mut requests = self.evaluate_interventions();
                 requests.extend(self.end_sheet(job, None));
                 requests.extend(self.end_shared(job, None));
                 return requests;

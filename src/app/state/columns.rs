@@ -168,12 +168,12 @@ impl State {
         let column = (self.compared().count(), Column::new(probe, image, change));
         let columns = [(id, Some(column))].into_iter().collect();
         let mut requests = self.change(format!("Add a column of {name}"), |p| p.columns = columns);
-        requests.extend(self.evaluate_changes());
+        requests.extend(self.evaluate_interventions());
         self.reveal(RevealTarget::Compare(id));
         requests
     }
 
-    pub(super) fn set_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
+    pub(super) fn set_intervention(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
         let text = self.naming("Change how", id) + " reads";
         if let Intervention::Order(order) = &change
             && self.made_order(id).is_none_or(|now| now == order)
@@ -182,12 +182,12 @@ impl State {
         }
         let mut requests = self.edit_column(text, id, |_, column| column.change = change);
         self.evaluations.sliding = None;
-        requests.extend(self.evaluate_changes());
+        requests.extend(self.evaluate_interventions());
         requests
     }
 
     /// Changes how a column reads while a control is dragged: consecutive changes become one undo step.
-    pub(super) fn slide_change(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
+    pub(super) fn slide_intervention(&mut self, id: ColumnId, change: Intervention) -> Vec<Request> {
         let Some((place, _, column)) =
             self.columns.get_full(&id).filter(|(.., column)| column.change != change)
         else {

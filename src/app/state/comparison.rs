@@ -122,7 +122,7 @@ impl State {
             (false, many) => format!("Add {} probes to Compare", many.len()),
         };
         let mut requests = self.change(step, |p| p.columns = columns);
-        requests.extend(self.evaluate_changes());
+        requests.extend(self.evaluate_interventions());
         let all = self.compared().count();
         let text = match &added[..] {
             _ if only => format!("Compare shows {}", counted(all, "column", "columns")),

@@ -243,7 +243,7 @@ impl State {
     /// without another click, unless that evaluation was cancelled or failed before. A hand-made order is edited in many small
     /// steps: it is evaluated only on request, and of a control that is dragged only the final value. One evaluation runs at a
     /// time; the next follows when it has finished.
-    pub(super) fn evaluate_changes(&mut self) -> Vec<Request> {
+    pub(super) fn evaluate_interventions(&mut self) -> Vec<Request> {
         let Evaluations { dataset: Some(dataset), running: None, .. } = self.evaluations else {
             return Vec::new();
         };

@@ -32,13 +32,13 @@ impl State {
         let now = self.order_to_edit(id).ok_or("the shown probe does not read in an order")?;
         let change = Intervention::Order(order);
         change.fits(now.tokens().len()).map_err(|error| error.to_string())?;
-        Ok(Command::SetChange(id, change))
+        Ok(Command::SetIntervention(id, change))
     }
 
     /// The command that turns the order of the focused column into a hand-made one, to be edited.
     pub(super) fn edit_order(&self) -> Option<Command> {
         let id = self.focus()?;
-        Some(Command::SetChange(id, Intervention::Order(self.order_to_edit(id)?)))
+        Some(Command::SetIntervention(id, Intervention::Order(self.order_to_edit(id)?)))
     }
 }
 

@@ -48,7 +48,7 @@ impl MainWindow {
     pub(super) fn order_written(&mut self, id: ColumnId, path: &Path, order: &HandOrder, state: &State) {
         self.orders.push(WindowOrder::Wrote(path.to_owned()));
         if state.made_order(id) == Some(order) {
-            self.send(Command::SetChange(id, Intervention::Order(order.of_file(path))));
+            self.send(Command::SetIntervention(id, Intervention::Order(order.of_file(path))));
         }
     }
 }

@@ -222,7 +222,7 @@ fn reading(ui: &mut Ui, cx: &mut PanelContext<'_>, room: WidthBudget) {
     choice(ui, [NAMES[1], ABOUT_ORDER], combo, 175.0, room, [&shown; 2], |ui| {
         for other in all {
             if ui.selectable_label(change == other, name(&other)).clicked() {
-                cx.send(Command::SetChange(id, other));
+                cx.send(Command::SetIntervention(id, other));
                 ui.close();
             }
         }

@@ -125,9 +125,9 @@ pub enum Command {
     /// Give a column its own image, or let it follow the current one.
     SetImage(ColumnId, Option<ImageId>),
     /// Set the intervention of a column.
-    SetChange(ColumnId, Intervention),
+    SetIntervention(ColumnId, Intervention),
     /// Set the intervention of a column while a control is dragged: consecutive changes are one undo step.
-    SlideChange(ColumnId, Intervention),
+    SlideIntervention(ColumnId, Intervention),
     /// Pin this column, which others are compared with, or none.
     Pin(Option<ColumnId>),
     /// Set the column beside the focused one on a contact sheet, or none.
@@ -291,8 +291,8 @@ impl State {
             Command::SetImage(id, image) => {
                 self.edit_column(self.naming("Change the image of", id), id, |_, column| column.image = image)
             }
-            Command::SetChange(id, change) => self.set_change(id, change),
-            Command::SlideChange(id, change) => self.slide_change(id, change),
+            Command::SetIntervention(id, change) => self.set_intervention(id, change),
+            Command::SlideIntervention(id, change) => self.slide_intervention(id, change),
             Command::Pin(id) => self.pin(id),
             Command::SetBeside(id) => self.select("Choose the probe beside", |s| s.beside = id),
             Command::SetAgainst(id) => self.select("Choose the probe of the y axis", |s| s.against = id),

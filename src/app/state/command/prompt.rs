@@ -62,7 +62,7 @@ pub enum FilePrompt {
     SaveWorkspace,
     /// Where to save the workspace.
     SaveWorkspaceAs,
-    /// An order file, for [`Command::SetChange`](super::Command::SetChange).
+    /// An order file, for [`Command::SetIntervention`](super::Command::SetIntervention).
     OpenOrder,
     /// Where to save the hand-made order.
     SaveOrder,

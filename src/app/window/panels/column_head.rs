@@ -1,7 +1,7 @@
 //! The head of a compared column: its name, its prediction, how its reading is changed, the change from the pinned one, and the
 //! menu of what can be done with it.
 
-use super::change::{interventions, temperature, temperature_of_column};
+use super::interventions::{interventions, temperature, temperature_of_column};
 use super::true_class;
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::menu_button;
@@ -180,7 +180,7 @@ fn menu(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnId) {
         ui.separator();
     }
     if column.change != Intervention::None && ui.button("Read as trained").clicked() {
-        cx.send(Command::SetChange(id, Intervention::None));
+        cx.send(Command::SetIntervention(id, Intervention::None));
     }
     if column.image.is_some() {
         if ui.button("Follow the current image").clicked() {

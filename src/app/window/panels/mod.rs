@@ -3,7 +3,6 @@
 //! A panel reads the [`State`] and emits [`UiAction`]s; it changes nothing itself.
 
 mod backbone_options;
-mod change;
 mod column_head;
 mod compare;
 mod contact_sheet;
@@ -17,6 +16,7 @@ mod gallery;
 mod gallery_filter;
 mod getting_started;
 mod image_map;
+mod interventions;
 mod jobs;
 mod library;
 mod library_row;
@@ -44,9 +44,9 @@ use std::sync::Arc;
 use eframe::egui;
 use egui::{Label, Rect, RichText, Ui, Widget};
 
-pub use self::change::{interventions, temperature_of_column};
 pub use self::compare::COMPARE;
 pub use self::figure_view::TokenHover;
+pub use self::interventions::{interventions, temperature_of_column};
 pub use self::probe_table::ACCURACIES;
 pub use self::shown_images::ShownImages;
 pub use self::training::TRAINING;

@@ -93,7 +93,7 @@ impl OrderEditor {
             let response = ui.add_enabled(any, Button::new(name).small());
             self.targets[target] = Some(response.rect);
             if response.on_disabled_hover_text("Choose patches first, or pin one").clicked() {
-                cx.send(Command::SetChange(id, Intervention::Order(order.with_moved(&tokens, step))));
+                cx.send(Command::SetIntervention(id, Intervention::Order(order.with_moved(&tokens, step))));
             }
         }
         if let Some(first) = tokens.first().and_then(|token| step_of(order, *token)) {
@@ -108,7 +108,10 @@ impl OrderEditor {
                 let number = ui.add(number).labelled_by(label);
                 let about = "The step at which the first of them is read, from 0; the others follow";
                 if number.on_hover_text(about).changed() {
-                    cx.send(Command::SlideChange(id, Intervention::Order(order.with_moved(&tokens, step))));
+                    cx.send(Command::SlideIntervention(
+                        id,
+                        Intervention::Order(order.with_moved(&tokens, step)),
+                    ));
                 }
             });
         }
@@ -118,7 +121,7 @@ impl OrderEditor {
                 cx.button(ui, Button::new(action.text()), action);
             }
             if ui.button("Read as trained").clicked() {
-                cx.send(Command::SetChange(id, Intervention::None));
+                cx.send(Command::SetIntervention(id, Intervention::None));
             }
         });
     }
@@ -201,7 +204,7 @@ impl OrderEditor {
         self.is_moving = false;
         if let Some(step) = step {
             let moved = order.with_moved(&self.in_order(order), step);
-            cx.send(Command::SetChange(id, Intervention::Order(moved)));
+            cx.send(Command::SetIntervention(id, Intervention::Order(moved)));
         }
     }
 

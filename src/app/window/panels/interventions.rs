@@ -46,11 +46,11 @@ pub fn temperature_of_column(ui: &mut Ui, cx: &mut PanelContext<'_>, id: ColumnI
         let change = Intervention::Temperature(value);
         let is_own = response.changed() || column.change == change;
         if response.changed() {
-            cx.send(Command::SlideChange(id, change.clone()));
+            cx.send(Command::SlideIntervention(id, change.clone()));
         }
         if is_own && (response.drag_stopped() || response.lost_focus()) {
             // Only the final value is evaluated on the dataset.
-            cx.send(Command::SetChange(id, change));
+            cx.send(Command::SetIntervention(id, change));
         }
     });
 }
