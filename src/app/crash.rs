@@ -27,7 +27,7 @@ const GPU_LOST: [&str; 3] = ["evice is lost", "evice is poisoned", "evice was po
 
 static GPU_IS_LOST: AtomicBool = AtomicBool::new(false);
 
-/// Wakes a window that goes on without a GPU that is lost.
+/// Wakes the window, which continues without its lost GPU.
 static WAKE_WINDOW: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 /// Installs the panic hook that writes a report into `folder`, if one is given.
@@ -93,13 +93,13 @@ pub fn is_gpu_lost() -> bool {
     GPU_IS_LOST.load(Ordering::SeqCst)
 }
 
-/// Ends the program, which cannot go on without the GPU that is lost, with what to do.
+/// Ends the program, which cannot continue without the lost GPU; `remedy` says what to do.
 pub fn end_without_gpu(remedy: &str) -> ! {
     say!("error: the GPU was lost: it failed, its driver was reset, or it is gone. {remedy}");
     interrupt::end_with(1)
 }
 
-/// Lets the program go on without a GPU that is lost, as a window may have unsaved work; `wake` is called then.
+/// Lets the program continue without a lost GPU, since its window may have unsaved work; `wake` is called then.
 pub fn keep_window(wake: impl Fn() + Send + Sync + 'static) {
     let _ = WAKE_WINDOW.set(Box::new(wake)); // a process has one window
 }

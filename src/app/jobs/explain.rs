@@ -1,4 +1,4 @@
-//! Explaining images through probes: tokens that are not cached by one forward pass a batch, then every item in parallel.
+//! Explaining images through probes: tokens that are not cached by one forward pass per batch, then every item in parallel.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

@@ -37,7 +37,7 @@ impl LocalWorker {
     /// Puts a process in the place of the threads, if they still answer.
     fn replace(&mut self) {
         let Some(mut pending) = self.pending.take() else { return };
-        // What has ended is not requested again, unless it failed, as it may have for want of the GPU.
+        // What has ended is not requested again, unless it failed, perhaps because the GPU was lost.
         let said = from_fn(|| self.worker.event()).filter(|event| !matches!(event, Event::Failed(..)));
         self.events.extend(said.filter_map(|event| pending.receive(event)));
         let lost = "The GPU was lost: it failed, its driver was reset, or it is gone";

@@ -1,9 +1,9 @@
 //! How either end of a connection finds out that the other is gone though nothing has closed the pipe. A machine that falls asleep or
-//! loses its network sends no end, TCP gives a write up after a quarter of an hour, and an `ssh` that shares the connection of another
-//! one notices nothing.
+//! loses its network sends no end, TCP gives up a write after a quarter of an hour, and an `ssh` that shares another's connection
+//! notices nothing.
 //!
-//! Both ends therefore write at least once in [`Times::sign`], a [sign of life](super::frame::write_sign) if nothing else, and take the
-//! other for gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's signs
+//! Both ends therefore write at least once in [`Times::sign`], a [sign of life](super::frame::write_sign) if nothing else, and consider
+//! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's signs
 //! come from the thread that writes its requests, so a window that is hidden or busy gives them, too.
 
 use std::io::{self, Read};

@@ -50,7 +50,7 @@ impl Session {
         Self { folder, own: None, last_written: None, writing: None }
     }
 
-    /// Reads the last session that no other window has, and goes on in its file.
+    /// Reads the last session that no other window has, and continues in its file.
     pub fn load(&mut self) -> LastSession {
         let Some(newest) = files::earlier(&self.folder).into_iter().next() else {
             return LastSession::Nothing;
@@ -89,7 +89,7 @@ impl Session {
         self.own.as_ref().is_some_and(|own| own.path == path)
     }
 
-    /// Goes on in an earlier session's file, unless another window has it.
+    /// Continues in an earlier session's file, unless another window has it.
     pub fn continue_in(&mut self, path: &Path) {
         let own = self.is_session(path).then(|| SessionFile::take(path.to_owned())).flatten();
         if own.is_some() {
@@ -236,7 +236,7 @@ mod tests {
         let LastSession::Open(restored) = next.load() else { panic!("nothing is restored") };
         assert_eq!(restored.findings[0].note, "other");
         assert_eq!(next.write_last(&found("next")).unwrap(), second);
-        // What is put aside is gone on with where it was opened, but not where another window has it.
+        // A session that was put aside can be continued in its own file, unless another window has it.
         assert_eq!(next.put_aside(&found("next")).unwrap(), second);
         let third = next.write_last(&found("third")).unwrap();
         one.continue_in(&third);

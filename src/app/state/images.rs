@@ -117,9 +117,9 @@ impl Images {
         self.reindex();
     }
 
-    /// Brings the indices up to date, once images that are gone are out of that by path. Of two datasets with the same file each has an
-    /// image of its own: that of the second is found once the first is closed. Where no path is missing none is hashed, as that takes
-    /// tenths of a second for a million.
+    /// Updates the indices, after removed images have been taken out of the index by path. If two datasets contain the same file, each
+    /// has an image of its own: that of the second is found once the first is closed. Paths are hashed only if one is missing, since
+    /// hashing a million takes tenths of a second.
     fn reindex(&mut self) {
         let Self { all, by_source, loose, revision } = self;
         if by_source.len() < all.len() {
@@ -134,7 +134,7 @@ impl Images {
     }
 }
 
-/// Takes an image that is gone out of the index by path.
+/// Takes a removed image out of the index by path.
 fn unindex(by_source: &mut HashMap<ImageSource, ImageId>, id: ImageId, image: &Image) {
     if by_source.get(&image.source) == Some(&id) {
         by_source.remove(&image.source);

@@ -37,8 +37,8 @@ impl Library {
     }
 
     /// Whether a class of an open probe is one of the [true classes](Self::true_classes) of an image; `None` if the probe lacks them, or
-    /// where it is not known. Lists of classes, which are long, are gone through only where the probe has other ones than the dataset:
-    /// a gallery asks of every tile in every frame.
+    /// if it is not known. Long lists of classes are searched only if the probe's differ from the dataset's: a gallery asks this of
+    /// every tile in every frame.
     pub fn is_true_class(&self, image: &Image, probe: ProbeId, class: usize) -> Option<bool> {
         let (classes, own) = self.true_label(image)?;
         let (name, known) = (classes.get(own)?, &self.probe_info(probe)?.classes);

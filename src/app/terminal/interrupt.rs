@@ -140,8 +140,8 @@ pub fn end_with(code: u8) -> ! {
     fn exit(code: u8) -> ! {
         std::process::exit(i32::from(code))
     }
-    // The lock is held until the process ends, at once: no other file is begun, and none that is gone is missed. A network disk
-    // may be away.
+    // The lock is held until the process ends, at once, so that no other temporary file is begun. The wait is bounded: a network
+    // disk may not answer.
     in_time(PATIENCE, move || {
         let _held = temporary::abandon();
         exit(code);

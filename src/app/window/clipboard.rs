@@ -107,7 +107,7 @@ fn serve(requests: &Receiver<Request>, answer: &SyncSender<Event>, ctx: &Context
     }
 }
 
-/// The paste event for what the system holds: paths of files one a line, text, or a picture.
+/// The paste event for what the system holds: file paths, one per line; text; or a picture.
 fn paste(system: &mut System) -> Option<Event> {
     if let Ok(files) = system.get().file_list()
         && !files.is_empty()

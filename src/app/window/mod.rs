@@ -98,7 +98,7 @@ pub struct MainWindow {
     /// What is to be done once a question about a workspace that opens is answered.
     afterwards: Vec<Command>,
     toasts: toasts::Toasts,
-    /// Cancels what an unfinished save goes on to: the last choice of what to leave for counts.
+    /// Cancels what would follow an unfinished save: only the last choice of what to open instead counts.
     going_on: Cancel,
     named: NamedWorkspace,
     /// Cancels the opening of the workspace that was asked for last.

@@ -1,5 +1,5 @@
-//! What lies at the paths that a dialog names, and in its folders. It asks in every frame, and is answered from the disk once a second, by another
-//! thread: a disk may never answer, and the window goes on.
+//! What lies at the paths that a dialog names, and in its folders. Asked in every frame; another thread looks at the disk once a
+//! second: a disk may never answer, and the window must not wait for it.
 
 use std::collections::HashMap;
 use std::fs;

@@ -45,7 +45,7 @@ impl MainWindow {
     }
 }
 
-/// The files a text names by absolute paths, one a line; empty if any of them does not exist.
+/// The files a text names by absolute paths, one per line; empty if any of them does not exist.
 fn paths(text: &str) -> Vec<PathBuf> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let decoded = |address: &str| PathBuf::from(&*percent_decode_str(address).decode_utf8_lossy());

@@ -1,4 +1,4 @@
-//! A training as a process of its own: started here and followed through its files. It goes on if this worker ends.
+//! A training as a process of its own: started here and followed through its files. It continues if this worker ends.
 //!
 //! The process inherits the lock on `train.lock` as its standard input, so the lock is held exactly as long as it runs,
 //! whoever started it. For other machines, and where there are no locks, a file beside it names the owner, and the process keeps

@@ -238,7 +238,7 @@ pub const LAYOUTS: &[Layout] = &[
     folder::SPLIT_HERE,
 ];
 
-/// The layouts, one a line below the formats of images: for an error, and for help.
+/// The layouts, one per line below the formats of images: for an error, and for help.
 pub fn listed() -> String {
     let lines = LAYOUTS.iter().map(|layout| format!("\n  {}: {}", layout.id, layout.what));
     format!("with {FORMAT_NAMES} images:{}", lines.collect::<String>())

@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(name_of("wgpu", software).as_deref(), Ok("wgpu:0"), "selected by name");
     }
 
-    /// Only these builds open CUDA's devices as the processor, for want of anything else.
+    /// Only these builds open CUDA's devices as the processor, when there is nothing else.
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn graphics_drivers_are_asked_only_where_no_other_device_will_do() {

@@ -1,8 +1,8 @@
 //! Micro-benchmarks of everyday work: functions that measure, separate from the code that prints.
-//! [`GROUPS`] lists them, one group a file.
+//! [`GROUPS`] lists them, one group per file.
 //!
 //! Workloads that are compared take turns: each of several rounds runs all of them once, and the median of
-//! each counts. A machine that is busy with something else slows all of them alike, and ratios stay the same.
+//! each counts. Other work on the machine then slows all of them alike, and their ratios stay the same.
 //! Weights and tokens are seeded noise, which takes as long as real ones; no file is needed.
 
 pub(super) mod backbone;

@@ -1,5 +1,5 @@
 //! A disk that does not answer. An image that cannot be read is left out, for good where its tokens are cached; one whose disk is
-//! gone is no fault of the dataset, which would be left out to its end.
+//! gone is not the dataset's fault: without a stop, every image up to the last would be left out.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::model::data::ImageSource;
 use crate::model::data::image::ImageError;
 use crate::model::io::{atomic_file, failpoint, is_of_file};
 
-/// So many images in a row whose files cannot be read are an outage.
+/// This many images in a row whose files cannot be read are an outage.
 const MIN_OUTAGE: usize = 16;
 /// How long a disk is waited for: one in a network may not answer for a moment, or be full.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -25,7 +25,7 @@ pub(super) struct Outage<'a> {
     pub images: usize,
 }
 
-/// The system's error because of which an image cannot be read; `None` if that is not why.
+/// The system's error that keeps an image from being read; `None` if the cause is another one.
 pub(super) fn of_disk(image: &ImageSource, error: &ImageError) -> Option<ErrorKind> {
     match error {
         ImageError::Read { source, .. } => Some(source.kind()),

@@ -1,4 +1,4 @@
-//! Why a training cannot begin or go on.
+//! Why a training cannot begin or continue.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::model::probe::ProbeError;
 use crate::model::train::classifier::ModelError;
 use crate::model::train::run::RunError;
 
-/// Why a training cannot begin or go on.
+/// Why a training cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says what it is and what its fields are")]
 pub enum TrainingError {

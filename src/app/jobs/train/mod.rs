@@ -92,7 +92,7 @@ pub struct TrainSpec {
 /// Runs the training `spec` on the device that `open` returns for the name in its settings.
 ///
 /// # Errors
-/// If the training cannot begin, resume or go on; also if it is stopped before or during token extraction.
+/// If the training cannot begin, resume or continue; also if it is stopped before or during token extraction.
 pub fn run(
     open: fn(&str) -> Result<Choice, DeviceError>,
     spec: &TrainSpec,
@@ -126,7 +126,7 @@ pub fn run(
     // Heads are built before the backbone runs, so that a wrong setting is reported at once.
     let dims = token_plan.dims(&dataset);
     if before.is_none() {
-        plan.check()?; // what has begun goes on as it was allowed to then
+        plan.check()?; // a run that has begun passed the checks of its time
     }
     fresh(plan, dims, 0, &choice.device)?;
     // Another process that starts the same run would extract the same tokens.

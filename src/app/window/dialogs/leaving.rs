@@ -23,7 +23,7 @@ pub enum Leaving {
 }
 
 impl MainWindow {
-    /// Orders to go on to `to`; asks first if the workspace has unsaved changes.
+    /// Replaces the workspace by `to`; asks first if it has unsaved changes.
     pub(in crate::app::window) fn leave(&mut self, to: Leaving, state: &State) {
         self.going_on.cancel();
         if self.is_unsaved(state) {

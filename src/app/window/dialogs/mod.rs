@@ -69,7 +69,7 @@ pub struct Dialogs {
     pub outside: Option<LoadedWorkspace>,
     /// What becomes of a training when the window closes.
     pub close: CloseConfirm,
-    /// What to go on to once it is decided whether to save the workspace.
+    /// What follows once the user has decided whether to save the workspace.
     pub leaving: Option<Leaving>,
     pub help: Option<Help>,
     /// The tour of the demo, which leaves the window usable.

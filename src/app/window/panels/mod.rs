@@ -1,4 +1,4 @@
-//! The panels of the window: a trait, the one list, one file a panel.
+//! The panels of the window: a trait, the one list, and one file per panel.
 //!
 //! A panel reads the [`State`] and emits [`UiAction`]s; it changes nothing itself.
 

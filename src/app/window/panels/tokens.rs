@@ -39,7 +39,7 @@ const WIDTH: usize = 9;
 /// Number of columns of integers, which come first.
 const WHOLE: usize = 5;
 
-/// The numbers of every token, one a column.
+/// The numbers of every token, one per column.
 type Rows = Vec<[f64; WIDTH]>;
 
 #[derive(Default)]

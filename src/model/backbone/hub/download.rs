@@ -196,7 +196,7 @@ impl<'a> Client<'a> {
             return Ok(path);
         }
         let (lock, partial) = (cache.lock_file(etag)?, cache.partial(etag));
-        // On a file system without locks it goes on: two programs might then download the same file.
+        // Without file locks the download continues: two programs might then download the same file.
         while let Err(TryLockError::WouldBlock) = lock.try_lock() {
             let there = partial.metadata().map_or(0, |about| about.len()); // by another program
             report(progress, file, there, *size)?;

@@ -30,7 +30,7 @@ const PASS_LIMIT: u64 = 1 << 31;
 /// Most pixels per byte of a file: every block of 8 x 8 has a code of one bit at least.
 const PACKED: u64 = 8 * 64;
 
-/// Beginnings of the library's warnings: it has concealed the damage and gone on, which Pillow accepts.
+/// Beginnings of the library's warnings: it has concealed the damage and continued, which Pillow accepts.
 const WARNINGS: [&str; 5] = [
     "Corrupt JPEG data",
     "Inconsistent progression",

@@ -66,7 +66,7 @@ pub trait TokenSource {
     fn take_back(&self, _patches: Bytes) {}
 }
 
-/// Caches of the same images, one a layer; there is at least one.
+/// Caches of the same images, one per layer; there is at least one.
 impl TokenSource for Vec<TokenCache> {
     fn grid(&self) -> Grid {
         self[0].grid()

@@ -98,7 +98,7 @@ impl Head for Normed {
             let buffer = |name| params.get::<1>(name).unsqueeze_dim::<2>(0); // [1, F]
             (buffer("norm.running_mean"), buffer("norm.running_var"))
         };
-        (raw - mean) / (variance + EPSILON).sqrt() // in this form its gradient is the same as ever, bit for bit
+        (raw - mean) / (variance + EPSILON).sqrt() // this form keeps the gradient bit-identical to that of earlier versions
     }
 
     fn features(&self, params: &Params, batch: &Batch) -> Tensor<2> {

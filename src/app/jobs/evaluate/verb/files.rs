@@ -1,5 +1,5 @@
 //! The results of every probe on every image, as files: `<probe>.survey.json`, which `ssmprobe figures
-//! --evaluation` draws as the window does, and one row an image in `<probe>.csv`, `<probe>.parquet` or both.
+//! --evaluation` draws as the window does, and one row per image in `<probe>.csv`, `<probe>.parquet` or both.
 
 use std::path::PathBuf;
 

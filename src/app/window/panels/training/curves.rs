@@ -213,7 +213,7 @@ impl Curves {
         let shown_of = |measure| self.curves[&measure].all.iter().enumerate().filter(shown);
         let curves: Vec<(usize, &HeadCurve)> = shown_of(measure).collect();
         let epochs = runs.iter().map(|run| run.about.epochs).max().unwrap_or(0) as f64;
-        // Also by the loss, drawn before and known within epochs: both plots have one axis while a run goes on.
+        // Also by the loss, drawn before and known within epochs: both plots share one axis while a run progresses.
         let reached = shown_of(Measure::Loss).chain(curves.iter().copied());
         let reached = reached.filter_map(|(_, curve)| curve.smooth.at.last());
         let reached = reached.fold(1.0, |most: f64, at| most.max(*at));

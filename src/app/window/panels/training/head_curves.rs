@@ -1,4 +1,4 @@
-//! The curves of all heads of some runs, which are computed only when a run goes on or the smoothing changes.
+//! The curves of all heads of some runs, which are computed again only when a run progresses or the smoothing changes.
 
 use std::sync::Arc;
 

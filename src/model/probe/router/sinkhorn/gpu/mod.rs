@@ -1,4 +1,4 @@
-//! Sinkhorn on GPUs: one kernel for the forward and one for the backward pass, one workgroup an image, written once in CubeCL for
+//! Sinkhorn on GPUs: one kernel for the forward and one for the backward pass, one workgroup per image, written once in CubeCL for
 //! wgpu and CUDA. No N x N tensor is made unless plans are the output or every entry has noise.
 //!
 //! | file | what |
@@ -12,8 +12,8 @@
 //! | `noise` | L with Gumbel noise, drawn on the device |
 //! | `log_plan` | the iterations on a plan in memory, and their gradient |
 //!
-//! Without noise, the kernels hold 13 vectors of N an image in shared memory (`powers` 9 and 5 N / 16 more), or in global memory
-//! where shared memory is too small (N above about 900 on most GPUs). The backward pass is given 6 vectors of N an iteration.
+//! Without noise, the kernels hold 13 vectors of N per image in shared memory (`powers` 9 and 5 N / 16 more), or in global memory
+//! where shared memory is too small (N above about 900 on most GPUs). The backward pass is given 6 vectors of N per iteration.
 
 mod backward;
 mod forward;

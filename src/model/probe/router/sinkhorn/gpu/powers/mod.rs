@@ -1,5 +1,5 @@
 //! The iterations of one image by one workgroup where float32 holds the kernel itself: `K[i, k] = exp(x_i (k - h) - m_i)`,
-//! `x_i = kappa s_i`, `h` the middle. One multiply-add an entry, where a [walk](super::lines) has an exponential and what leads
+//! `x_i = kappa s_i`, `h` the middle. One multiply-add per entry, where a [walk](super::lines) has an exponential and what leads
 //! to it. `m_i` is the peak of the exponent with the positions' first scalings, so that no token is too far out: its scaling
 //! takes up the rest.
 //!
