@@ -20,7 +20,7 @@ pub fn note(line: &str) {
 }
 
 /// Adds that something was requested, by the name of its variant alone: what the user typed stays out.
-pub fn asked(what: &impl Debug) {
+pub fn request(what: &impl Debug) {
     note(&format!("asked: {}", variant(what)));
 }
 

@@ -350,7 +350,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
         let letter = |contrast: &OrderContrast| if contrast.reassigned.p < 0.05 { '1' } else { '0' };
         assert_eq!(order.significant, each.iter().map(letter).collect::<String>(), "{id}");
         near += each.iter().filter(|one| (0.05..0.1).contains(&one.reassigned.p)).count();
-        wrong += (0..40).filter(|image| own.right(*image) == Some(false)).count();
+        wrong += (0..40).filter(|image| own.is_correct(*image) == Some(false)).count();
         let mean = |of: &dyn Fn(&OrderContrast) -> f64| each.iter().map(of).sum::<f64>() / 40.0;
         for (name, found, expected) in [
             ("z", order.z, mean(&|one| one.reassigned.z.unwrap())),

@@ -54,7 +54,7 @@ fn every_head_equals_the_reference() {
         let path_integral =
             all(&|tokens, class, seed| integrated(&reading(probe, tokens, seed), class).expect(case).token);
         // Heads that choose tokens read the ones they pass over in float32.
-        let share = if probe.head().chooses() { 1e-6 } else { 1e-9 };
+        let share = if probe.head().has_hard_choice() { 1e-6 } else { 1e-9 };
         assert_near(format!("{case}, integrated"), &path_integral, of("integrated"), share);
         let error = all(&|tokens, class, seed| {
             vec![integrated(&reading(probe, tokens, seed), class).expect(case).completeness_error]

@@ -112,7 +112,7 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
     let column = |name: &str| Some(f64::from(evaluation.values(name)?[image]));
     match &trace.order_test {
         Some(Found::Some(OrderTest { margin: Some(margin), .. }))
-            if evaluation.right(image) == Some(true) =>
+            if evaluation.is_correct(image) == Some(true) =>
         {
             let null = &margin.reassigned;
             for (name, expected) in
@@ -164,7 +164,7 @@ fn an_evaluation_says_of_every_image_what_a_look_says() {
     let (mut asked, mut tested) = (100, 0);
     for (evaluation, probe) in evaluations.iter().zip([1, 2]) {
         assert!(!evaluation.readable(broken) && evaluation.predicted[broken] == OTHER);
-        assert_eq!(evaluation.right(broken), None);
+        assert_eq!(evaluation.is_correct(broken), None);
         for (at, name) in part.set.images.iter().enumerate().filter(|(at, _)| *at != broken) {
             asked += 1;
             let trace = seen(&desk.job(look(asked, &folder.path().join(name), probe))).expect("a trace");

@@ -95,7 +95,7 @@ fn a_probe_of_joined_layers_is_read_as_it_was_trained() {
     assert_says(why, &["the last 2 layers, not tokens after the last layer", "as it was"]);
     assert!(wide.suits(&one) && !ProbeInfo { width: 72, ..wide.clone() }.suits(&one));
     let options = BackboneOptions { blocks, ..BackboneOptions::default() };
-    assert_eq!(wide.wants(), options);
+    assert_eq!(wide.options(), options);
     assert_eq!(wide.fits(&BackboneInfo { options, width: 48, ..one.clone() }), Compatibility::Fits);
     let narrow = probe("narrow", 24);
     let Compatibility::DoesNot(why) = narrow.fits(&BackboneInfo { options, width: 48, ..one }) else {

@@ -924,7 +924,7 @@ fn paired_tests_are_those_of_the_answers() {
     let (low, high) = (number(&gap.cells[3]), number(&gap.cells[4]));
     let right = |head: &str, seed: u64| {
         let outcome = sources[0].outcomes_of(head).find(|outcome| outcome.seed == seed).unwrap();
-        outcome.right(&sources[0].truth, ProbeCheckpoint::Best)
+        outcome.correct(&sources[0].truth, ProbeCheckpoint::Best)
     };
     let [a, b] = [0, 1].map(|seed| mcnemar(&right("gap", seed), &right("sinkhorn", seed)));
     assert_eq!((number(&gap.cells[9]), number(&gap.cells[10])), (a.min(b), a.max(b)));

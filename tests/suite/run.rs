@@ -314,7 +314,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert_eq!((truth.images.len(), outcomes.len()), (12, 4));
     for (outcome, row) in outcomes.iter().zip(&rows) {
         for (which, cell) in ProbeCheckpoint::ALL.into_iter().zip([&row[2], &row[3]]) {
-            let right = outcome.right(&truth, which).into_iter().filter(|right| *right).count();
+            let right = outcome.correct(&truth, which).into_iter().filter(|right| *right).count();
             assert_eq!(format!("{:.3}", 100.0 * right as f64 / 12.0), *cell, "{} {which:?}", outcome.head);
             let probe = Probe::load(run_.probe_path(&outcome.head, outcome.seed, which)).expect("a probe");
             assert_eq!((&probe.meta.head, &probe.meta.classes), (&outcome.head, &data.classes));

@@ -460,7 +460,7 @@ pub fn assert_kept(evaluation: &Evaluation, image: usize, trace: &ssmprobe::mode
         (weight, found) => assert!(weight.is_none() && found.is_none(), "{weight:?}, {found:?}"),
     }
     // A trace has the evidence for the predicted class.
-    if evaluation.right(image) == Some(true) {
+    if evaluation.is_correct(image) == Some(true) {
         let found = kept(VectorKind::Evidence).expect("evidence");
         assert_close("evidence", found, trace.evidence.token.as_ref().expect("evidence"), 6e-3);
     }

@@ -1,4 +1,4 @@
-//! A training in a process of its own: its sign of life, and the names of its files in the run's folder.
+//! A training in a process of its own: its heartbeat, and the names of its files in the run's folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::io::host_lock::HostLock;
 
-/// How often [`SignOfLife`] checks whether a heartbeat is due.
+/// How often [`Heartbeat`] checks whether a heartbeat is due.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The verb that [`TrainCommand::words`](super::fetch::TrainCommand::words) begins with if it is not `train`.
@@ -29,13 +29,13 @@ pub const LAST_OUTPUT: &str = "its last output:";
 pub const OWNER_FILE: &str = "--owner-file";
 
 /// Keeps the heartbeat of a [`HostLock`] that was handed to this process, until dropped.
-pub struct SignOfLife {
+pub struct Heartbeat {
     // Its end ends the thread.
     end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl SignOfLife {
+impl Heartbeat {
     /// Starts the heartbeat of the lock in `file`.
     pub fn new(file: &Path) -> io::Result<Self> {
         let (end, ended) = sync_channel(0);
@@ -45,12 +45,12 @@ impl SignOfLife {
                 let _ = right.beat(); // the run's own lock stops what another machine has taken over
             }
         };
-        let thread = Builder::new().name("sign of life".into()).spawn(show)?;
+        let thread = Builder::new().name("heartbeat".into()).spawn(show)?;
         Ok(Self { end: Some(end), thread: Some(thread) })
     }
 }
 
-impl Drop for SignOfLife {
+impl Drop for Heartbeat {
     fn drop(&mut self) {
         drop(self.end.take());
         self.thread.take().map(JoinHandle::join);

@@ -219,13 +219,13 @@ impl ProbeInfo {
     /// Whether tokens of `backbone` have the right width, and a CLS token if it reads one, whatever options
     /// images are read with.
     pub fn suits(&self, backbone: &BackboneInfo) -> bool {
-        let [own, other] = [self.wants(), backbone.options].map(|options| options.token_spec().joined());
+        let [own, other] = [self.options(), backbone.options].map(|options| options.token_spec().joined());
         self.width * other == backbone.width * own && (backbone.cls || !self.needs_cls)
     }
 
     /// The options that images have to be read with, from its file. If the file does not say: the last layer and
     /// the backbone's own size, as in most PyTorch code.
-    pub fn wants(&self) -> BackboneOptions {
+    pub fn options(&self) -> BackboneOptions {
         self.trained
             .as_ref()
             .map_or_else(BackboneOptions::default, |trained| BackboneOptions::from_spec(trained.token_spec))
@@ -234,8 +234,8 @@ impl ProbeInfo {
     /// How the tokens it was trained on differ from those of `backbone` with its current options, in words.
     pub fn token_mismatch(&self, backbone: &BackboneInfo) -> Option<String> {
         let token_spec =
-            |options: BackboneOptions| options.token_spec().settled(backbone.layers, &backbone.model_type);
-        let differences = token_spec(self.wants()).differences(&token_spec(backbone.options));
+            |options: BackboneOptions| options.token_spec().canonical(backbone.layers, &backbone.model_type);
+        let differences = token_spec(self.options()).differences(&token_spec(backbone.options));
         let known = match self.trained {
             Some(_) => "Trained on",
             None => "Its file does not say which tokens it was trained on; it is read as if trained on",

@@ -51,7 +51,7 @@ pub use self::open::Files;
 pub use self::options::BackboneOptions;
 pub use self::path_kind::{PathKind, check_there};
 pub use self::progress::{Cancel, Clock, Progress, Unit, Working};
-pub use self::reporter::{JobError, Reporter, tell_extract};
+pub use self::reporter::{JobError, Reporter, report_extract};
 use self::user_error::UserError;
 use crate::app::jobs::info::{BackboneInfo, ProbeInfo};
 use crate::model::data::ImageSource;

@@ -34,7 +34,7 @@ impl FlagOverrides<TokenSpec> {
             silent |= trained.is_none();
             let token_spec = self.over(trained.unwrap_or_default());
             config.check_order(token_spec.mae_order).map_err(|error| Usage(error.to_string()))?;
-            let token_spec = token_spec.settled(config.layers, config.family.model_type);
+            let token_spec = token_spec.canonical(config.layers, config.family.model_type);
             let (before, known) = *first.get_or_insert((path, token_spec));
             let differences = known.differences(&token_spec);
             if !differences.is_empty() {

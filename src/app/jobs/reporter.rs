@@ -60,7 +60,7 @@ pub trait Reporter {
     /// Reports an event of token extraction, by default as progress and warnings. The caller counts images
     /// that cannot be read.
     fn extract(&mut self, event: &Event<'_>, _dataset: &Dataset) {
-        tell_extract(self, event);
+        report_extract(self, event);
     }
 
     /// The flag that cancels the job, for its other threads.
@@ -77,7 +77,7 @@ pub trait Reporter {
 }
 
 /// Reports an event of token extraction as progress or a warning.
-pub fn tell_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
+pub fn report_extract<R: Reporter + ?Sized>(reporter: &mut R, event: &Event<'_>) {
     match event {
         Event::Verifying { read, total } => {
             reporter.progress("Reading cached tokens", *read, Some(*total), Unit::Bytes);

@@ -76,7 +76,7 @@ impl TokenReader {
         let (layers, preprocessor) = (backbone.layers(), Arc::new(preprocessor));
         let layer = token_spec.layer.unwrap_or(layers);
         backbone.config().check_layer(layer, token_spec.joined())?;
-        let token_spec = token_spec.settled(layers, backbone.model_type());
+        let token_spec = token_spec.canonical(layers, backbone.model_type());
         Ok(Self { backbone, preprocessor, layers: vec![layer], token_spec })
     }
 

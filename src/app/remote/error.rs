@@ -11,7 +11,7 @@ use super::{HELLO_PATIENCE, WorkerAddress};
 const SSH_FAILED: i32 = 255;
 /// The exit code of a shell whose program was ended by a signal is this and the signal's number.
 const SIGNALLED: i32 = 128;
-/// The exit code of this program where it was asked to stop, or ended by itself as no sign of life came.
+/// The exit code of this program where it was asked to stop, or ended by itself as no heartbeat came.
 const STOPPED: i32 = 130;
 
 /// Why a worker could not be started, or the connection to it failed.

@@ -6,7 +6,7 @@
 //! body                 one value as CBOR
 //! ```
 //!
-//! A length of 0 is a sign of life ([`silence`](super::silence)), and no message.
+//! A length of 0 is a heartbeat ([`silence`](super::silence)), and no message.
 //!
 //! CBOR (`ciborium`, already a dependency of burn) names its fields as JSON does. That is required: traces and evaluations
 //! omit empty fields and have untagged variants, which a format without field names (postcard) cannot read back.
@@ -79,11 +79,11 @@ pub fn write(to: &mut impl Write, value: &impl Serialize, compress: bool) -> Res
     Ok(to.write_all(&body)?)
 }
 
-/// Writes a sign of life, which [`read`] passes over.
+/// Writes a heartbeat, which [`read`] passes over.
 ///
 /// # Errors
 /// If the pipe fails.
-pub fn write_sign(to: &mut impl Write) -> Result<(), FrameError> {
+pub fn write_heartbeat(to: &mut impl Write) -> Result<(), FrameError> {
     to.write_all(&[0; 5])?;
     Ok(to.flush()?)
 }
@@ -124,7 +124,7 @@ fn values(mut body: &[u8]) -> usize {
     count
 }
 
-/// Reads the next message, after signs of life; `None` if the other end closed the pipe after the last one. Memory grows with the
+/// Reads the next message, after heartbeats; `None` if the other end closed the pipe after the last one. Memory grows with the
 /// bytes that arrive, not with the length that is announced.
 ///
 /// # Errors
@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn messages_come_one_after_the_other_and_end() {
-        let mut sign = Vec::new();
-        write_sign(&mut sign).unwrap();
+        let mut beat = Vec::new();
+        write_heartbeat(&mut beat).unwrap();
         let [one, two] = [written(&"one", false), written(&"two", true)];
-        let bytes = [&sign[..], &one, &sign, &sign, &two, &sign].concat();
+        let bytes = [&beat[..], &one, &beat, &beat, &two, &beat].concat();
         let mut from = &bytes[..];
         let mut next = || read::<String>(&mut from).unwrap();
         assert_eq!([next(), next(), next()], [Some("one".into()), Some("two".into()), None]);

@@ -129,7 +129,7 @@ impl Remote {
             let requests = remote.requests.clone();
             let writing = Builder::new().name("remote requests".into());
             writing
-                .spawn(move || write_requests(to, compress, times.sign, &requests, &event_sender, &waker))?;
+                .spawn(move || write_requests(to, compress, times.beat, &requests, &event_sender, &waker))?;
             Ok(())
         });
         greeted.map_err(|error| remote.failed(error))?;
@@ -211,7 +211,7 @@ impl Drop for Remote {
     }
 }
 
-/// Writes requests, and a sign of life where none comes in `interval`, until the queue ends or the pipe fails, which the reading
+/// Writes requests, and a heartbeat where none comes in `interval`, until the queue ends or the pipe fails, which the reading
 /// thread reports.
 fn write_requests(
     mut to: impl Write,
@@ -224,7 +224,7 @@ fn write_requests(
     loop {
         let request = match requests.recv_timeout(interval) {
             Ok(request) => request,
-            Err(RecvTimeoutError::Timeout) if frame::write_sign(&mut to).is_ok() => continue,
+            Err(RecvTimeoutError::Timeout) if frame::write_heartbeat(&mut to).is_ok() => continue,
             Err(_) => return,
         };
         let written = frame::write(&mut to, &request, compress).and_then(|()| Ok(to.flush()?));

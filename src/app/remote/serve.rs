@@ -70,10 +70,10 @@ pub fn serve() -> anyhow::Result<()> {
                 .context("no client has connected; `ssmprobe` starts this command by itself"));
         }
     };
-    answer(from, &mut out, compress, TIMES.sign, sender, &inputs)
+    answer(from, &mut out, compress, TIMES.beat, sender, &inputs)
 }
 
-/// Answers the requests that come `from` a client until they end, with signs of life to it every `interval` in which there are no events.
+/// Answers the requests that come `from` a client until they end, with heartbeats to it every `interval` in which there are no events.
 fn answer(
     from: impl BufRead + Send + 'static,
     out: &mut impl Write,
@@ -112,7 +112,7 @@ fn answer(
             write_event(out, &Event::Memory(bytes), compress)?;
         }
         if signed.elapsed() >= interval {
-            frame::write_sign(out)?;
+            frame::write_heartbeat(out)?;
             signed = Instant::now();
         }
         out.flush()?;
@@ -325,7 +325,7 @@ mod tests {
             // The worker looks whether it is time for a sign after every request.
             frame::write(&mut to, &Request::Follow(Vec::new()), false).unwrap();
             while begun.elapsed() < lasts {
-                frame::write_sign(&mut to).unwrap();
+                frame::write_heartbeat(&mut to).unwrap();
                 sleep(times.look);
             }
             to // the pipe stays open

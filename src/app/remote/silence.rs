@@ -2,7 +2,7 @@
 //! loses its network sends no end, TCP gives up a write after a quarter of an hour, and an `ssh` that shares another's connection
 //! notices nothing.
 //!
-//! Both ends therefore write at least once in [`Times::sign`], a [sign of life](super::frame::write_sign) if nothing else, and consider
+//! Both ends therefore write at least once in [`Times::beat`], a [heartbeat](super::frame::write_heartbeat) if nothing else, and consider
 //! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's signs
 //! come from the thread that writes its requests, so a window that is hidden or busy gives them, too.
 
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     /// The longest time between two writes. It is shorter than [`look`](Self::look): of two ends that were asleep together each gives
-    /// a sign before the other's second look, though the clock of Windows went on and no wait did.
-    pub(super) sign: Duration,
+    /// a heartbeat before the other's second look, though the clock of Windows went on and no wait did.
+    pub(super) beat: Duration,
     /// The longest time in which nothing may come.
     pub(super) silence: Duration,
     /// Time between two looks at whether anything has come.
@@ -25,7 +25,7 @@ pub(super) struct Times {
 
 /// The times of every connection.
 pub(super) const TIMES: Times =
-    Times { sign: Duration::from_secs(10), silence: Duration::from_mins(3), look: Duration::from_secs(15) };
+    Times { beat: Duration::from_secs(10), silence: Duration::from_mins(3), look: Duration::from_secs(15) };
 
 /// Since when a read has waited; `None` while what came is dealt with, however long that takes.
 type Waiting = Mutex<Option<Instant>>;
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn who_was_asleep_gives_a_sign_before_the_second_look() {
-        assert!(TIMES.sign < TIMES.look);
+        assert!(TIMES.beat < TIMES.look);
     }
 
     #[test]

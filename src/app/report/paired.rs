@@ -159,7 +159,7 @@ fn unfinished(source: &Source, reference: &Variant, others: &[&Variant]) -> Stri
 
 /// Whether an outcome's predictions at the best epoch are right, image by image; `None` unless it has one of every test image.
 fn right(source: &Source, outcome: &Outcome) -> Option<Vec<bool>> {
-    let (right, images) = (outcome.right(&source.truth, ProbeCheckpoint::Best), source.truth.classes.len());
+    let (right, images) = (outcome.correct(&source.truth, ProbeCheckpoint::Best), source.truth.classes.len());
     (right.len() == images && images > 0).then_some(right)
 }
 

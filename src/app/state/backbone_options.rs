@@ -27,7 +27,7 @@ impl State {
             self.library.backbones.values().any(|backbone| backbone.own.as_ref() == Some(wanted))
         };
         let info = |column: &Column| self.library.probe_info(column.probe);
-        let wanted = self.columns.values().filter_map(info).map(ProbeInfo::wants);
+        let wanted = self.columns.values().filter_map(info).map(ProbeInfo::options);
         let mut wanted = wanted.filter(|wanted| !served(wanted));
         match wanted.next() {
             Some(first) if wanted.all(|other| other == first) => CommonOptions::Agreed(first),

@@ -260,7 +260,7 @@ fn differ(label: Option<Label>, one: Option<&Arc<Evaluation>>, other: Option<&Ar
 
 /// Whether an image's prediction has the given outcome; without an evaluation only [`Outcome::Any`] matches.
 fn has_outcome(outcome: Outcome, label: Option<Label>, evaluation: Option<&Arc<Evaluation>>) -> bool {
-    let right = || evaluation?.right(label?.at);
+    let right = || evaluation?.is_correct(label?.at);
     match outcome {
         Outcome::Any => true,
         Outcome::Right => right() == Some(true),

@@ -345,7 +345,7 @@ impl Library {
         let info = self.probe_info(probe)?;
         let suits = || self.open_backbones().map(|(_, backbone)| backbone).find(|one| info.suits(one));
         let backbone = self.backbone_of(probe).map(|(_, backbone)| backbone).or_else(suits)?;
-        Some((info.token_mismatch(backbone)?, info.wants()))
+        Some((info.token_mismatch(backbone)?, info.options()))
     }
 
     /// The name of a probe, with its run or folder if another one has the same name.

@@ -29,7 +29,7 @@ pub struct Reveal {
 
 impl Reveal {
     /// What to reveal, once per request; `seen` is the number of requests that were handled.
-    pub fn news(self, seen: &mut u64) -> Option<RevealTarget> {
+    pub fn take_new(self, seen: &mut u64) -> Option<RevealTarget> {
         let is_new = std::mem::replace(seen, self.count) != self.count;
         self.place.filter(|_| is_new)
     }

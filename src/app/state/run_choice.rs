@@ -112,7 +112,7 @@ impl State {
             all.any(|known| known.own.as_ref() == Some(options) && known.status.is_open())
         };
         let mut wanted: IndexMap<BackboneOptions, bool> =
-            own.iter().map(|info| (info.wants(), info.token_mismatch(backbone).is_some())).collect();
+            own.iter().map(|info| (info.options(), info.token_mismatch(backbone).is_some())).collect();
         let several = wanted.len() > 1;
         wanted.retain(|options, differs| several && *differs && !is_open(options));
         self.run_choice.shown.clear();

@@ -104,7 +104,7 @@ impl State {
         let mut form = self.training.form.clone();
         if let Some(info) = self.library.open_backbone_from(&form.backbone) {
             let token_spec = &mut form.tokens.token_spec;
-            *token_spec = token_spec.settled(info.layers, &info.model_type);
+            *token_spec = token_spec.canonical(info.layers, &info.model_type);
         }
         form
     }

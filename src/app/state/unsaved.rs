@@ -63,7 +63,7 @@ impl State {
 
     /// The workspace without what changes automatically or with every view: the current image, the selected tabs, fingerprints
     /// of files. Two of them are equal if there is nothing worth saving.
-    pub fn essence(&self) -> Workspace {
+    pub fn comparable(&self) -> Workspace {
         let mut all = self.workspace(Value::from(self.arranged));
         all.backbones.iter_mut().for_each(|backbone| (backbone.fingerprint, backbone.open) = (None, true));
         all.probes.iter_mut().for_each(|probe| probe.fingerprint = None);
@@ -92,14 +92,14 @@ mod tests {
         let folder = Path::new("/demo");
         let mut state = State { temporary: Some(folder.to_owned()), ..State::default() };
         state.open_probes(vec!["/demo/gap.safetensors".into()], false);
-        let before = state.essence();
+        let before = state.comparable();
         let (&entry, probe) = state.library.probes.iter().next().expect("a probe");
         let Status::Opening(job) = probe.status else { panic!("it is not opened") };
         let info = ProbeInfo { fingerprint: "b5bb".into(), ..ProbeInfo::default() };
         state.apply(Event::ProbeOpened { job, entry, info });
-        assert!(state.library.probes[&entry].status.ready().is_some() && state.essence() == before);
+        assert!(state.library.probes[&entry].status.ready().is_some() && state.comparable() == before);
         state.show_probe(entry);
-        assert!(state.columns.len() == 1 && state.essence() == before, "a column of one probe alone");
+        assert!(state.columns.len() == 1 && state.comparable() == before, "a column of one probe alone");
         assert!(state.is_untouched(folder));
         state.follow_true_class();
         assert!(!state.is_untouched(folder), "it can be undone");

@@ -66,7 +66,7 @@ fn last_message(log: &str) -> String {
     }
 }
 
-/// Whether a background process runs the tasks. One of another machine counts until this process has seen no sign of life for minutes.
+/// Whether a background process runs the tasks. One of another machine counts until this process has seen no heartbeat for minutes.
 ///
 /// # Errors
 /// If that cannot be found out, as while a network disk does not answer.
@@ -74,7 +74,7 @@ pub fn is_running(plan: &Plan) -> Result<bool, LockError> {
     ExclusiveLock::is_held(&lock(plan))
 }
 
-/// Whether a background process runs the tasks, for certain: one of another machine is watched for a sign of life, which may take
+/// Whether a background process runs the tasks, for certain: one of another machine is watched for a heartbeat, which may take
 /// minutes, and what a dead one left is removed.
 pub fn confirm_running(plan: &Plan) -> Result<bool, LockError> {
     warn_of_other_machine(plan);

@@ -87,7 +87,7 @@ impl App {
     pub fn dispatch(&mut self, command: Command) {
         if !matches!(command, Command::Hover(_) | Command::ShowThumbnails(_)) {
             self.changed.get_or_insert_with(Instant::now);
-            log::asked(&command);
+            log::request(&command);
         }
         let requests = self.state.dispatch(command);
         let explains =

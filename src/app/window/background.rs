@@ -36,7 +36,7 @@ pub enum Outcome {
     Pasted(PathBuf),
     /// A workspace that was read, or why it could not be; it is no longer wanted once this is cancelled.
     Loaded(Cancel, Box<Result<LoadedWorkspace, WorkspaceError>>),
-    /// A workspace was written to this file: its essence, and what follows unless that is cancelled.
+    /// A workspace was written to this file: its comparable form, and what follows unless that is cancelled.
     Saved(PathBuf, Box<Workspace>, Option<(Cancel, Leaving)>),
     /// The order of this file, for a column.
     OrderRead(Option<ColumnId>, PathBuf, HandOrder),

@@ -133,11 +133,11 @@ impl MainWindow {
         let is_whole = !is_chosen || is_workspace(&chosen);
         let path = if is_whole { chosen } else { chosen.with_added_extension(WORKSPACE_EXTENSION) };
         self.named.writes = Some(path.clone());
-        let (workspace, essence) = (state.workspace(self.stored_layout()), Box::new(state.essence()));
+        let (workspace, comparable) = (state.workspace(self.stored_layout()), Box::new(state.comparable()));
         let (earlier, fingerprint) = (self.saving.take(), self.named.fingerprint.clone());
         let then = then.map(|to| {
-            self.going_on = Cancel::default();
-            (self.going_on.clone(), to)
+            self.after_save = Cancel::default();
+            (self.after_save.clone(), to)
         });
         let work = move || {
             let _ = earlier.map(JoinHandle::join); // its outcome is its own
@@ -161,7 +161,7 @@ impl MainWindow {
             match workspace.save(&path) {
                 Ok(()) => {
                     *known(&fingerprint) = session::fingerprint(&path).map(|sha256| (path.clone(), sha256));
-                    Outcome::Saved(path, essence, then)
+                    Outcome::Saved(path, comparable, then)
                 }
                 Err(error) => Outcome::Failed(error.to_string()),
             }

@@ -99,7 +99,7 @@ pub struct MainWindow {
     afterwards: Vec<Command>,
     toasts: toasts::Toasts,
     /// Cancels what would follow an unfinished save: only the last choice of what to open instead counts.
-    going_on: Cancel,
+    after_save: Cancel,
     named: NamedWorkspace,
     /// Cancels the opening of the workspace that was asked for last.
     loading: Option<Cancel>,
@@ -183,7 +183,7 @@ impl MainWindow {
 
     /// Shows what the state asks to reveal, once per request.
     fn reveal(&mut self, state: &State) {
-        let Some(target) = state.reveal.news(&mut self.revealed) else { return };
+        let Some(target) = state.reveal.take_new(&mut self.revealed) else { return };
         match target {
             RevealTarget::Probe => self.layout.show_probe(&self.panels.0),
             RevealTarget::Compare(_) => self.show(COMPARE),

@@ -35,7 +35,7 @@ enum Content {
     Outdated,
     /// What is open as soon as all of it has been opened.
     Opening,
-    /// The essence of this workspace.
+    /// The [comparable form](State::comparable) of this workspace.
     Known(Box<Workspace>),
 }
 
@@ -45,11 +45,11 @@ impl NamedWorkspace {
         Self { path: Some(path.to_owned()), content: Content::Opening, ..Self::default() }
     }
 
-    /// Remembers that `essence` was written to a file; false if something else was opened, or saved elsewhere, meanwhile.
-    pub fn saved(&mut self, path: PathBuf, essence: Box<Workspace>) -> bool {
+    /// Remembers that the workspace `comparable` was written to a file; false if something else was opened, or saved elsewhere, meanwhile.
+    pub fn saved(&mut self, path: PathBuf, comparable: Box<Workspace>) -> bool {
         let is_own = self.writes.as_ref() == Some(&path);
         if is_own {
-            (self.path, self.content) = (Some(path), Content::Known(essence));
+            (self.path, self.content) = (Some(path), Content::Known(comparable));
         }
         is_own
     }
@@ -57,7 +57,7 @@ impl NamedWorkspace {
     /// Remembers what was opened, once all of it is open.
     pub fn settle(&mut self, state: &State) {
         if matches!(self.content, Content::Opening) && !state.library.is_opening() {
-            self.content = Content::Known(Box::new(state.essence()));
+            self.content = Content::Known(Box::new(state.comparable()));
         }
     }
 
@@ -66,7 +66,7 @@ impl NamedWorkspace {
         let is_unsaved = match &self.content {
             Content::Outdated => true,
             Content::Opening => false,
-            Content::Known(known) => **known != state.essence(),
+            Content::Known(known) => **known != state.comparable(),
         };
         self.path.as_deref().filter(|_| is_unsaved)
     }

@@ -191,7 +191,7 @@ fn choice(
     let combo = combo.width(width * room.choices).selected_text(fitted);
     let response = widgets::combo_of(ui, combo, list);
     if is_cut {
-        widgets::tell_whole(&response, whole);
+        widgets::set_full_text(&response, whole);
     }
     let response = match label {
         Some(label) => response.labelled_by(label),

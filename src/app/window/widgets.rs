@@ -218,7 +218,7 @@ pub fn combo(
 }
 
 /// Tells screen readers the `whole` text of a combo box that shows it cut.
-pub fn tell_whole(combo: &Response, whole: &str) {
+pub fn set_full_text(combo: &Response, whole: &str) {
     let enabled = combo.enabled();
     combo.widget_info(|| WidgetInfo {
         enabled,

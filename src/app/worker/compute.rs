@@ -15,7 +15,7 @@ use crate::app::jobs::train::{self, TimeSpec, TrainSpec, TrainingError};
 use crate::app::jobs::train_event::TrainEvent;
 use crate::app::jobs::user_error::ON_CPU;
 use crate::app::jobs::{
-    BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, tell_extract,
+    BackboneId, Cancel, Compute, Event, JobError, JobId, ProbeId, Reporter, Unit, report_extract,
 };
 use crate::model::data::Dataset;
 
@@ -211,7 +211,7 @@ impl Reporter for QueueReporter<'_> {
     fn extract(&mut self, event: &extract::Event<'_>, dataset: &Dataset) {
         match &mut self.messages {
             Some(messages) => messages.tell(&mut self.events, event, dataset),
-            None => tell_extract(&mut self.events, event),
+            None => report_extract(&mut self.events, event),
         }
     }
 

@@ -116,7 +116,7 @@ impl TokenSpec {
 
     /// The canonical form for a backbone of `layers` layers and this `model_type`: the last layer has
     /// no number, one block is `None`, and only ViT-MAE has another order than raster order.
-    pub fn settled(self, layers: usize, model_type: &str) -> Self {
+    pub fn canonical(self, layers: usize, model_type: &str) -> Self {
         let mae = model_type == family::VIT_MAE.model_type;
         let mae_order = if mae { self.mae_order } else { MaeOrder::Kept };
         let blocks = self.blocks.filter(|&blocks| blocks > 1);
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn settings_that_change_nothing_for_a_backbone_are_dropped() {
         let asked = TokenSpec { layer: Some(12), mae_order: MaeOrder::Shuffled(1), ..TokenSpec::default() };
-        assert_eq!(asked.settled(12, "vit"), TokenSpec::default());
-        assert_eq!(asked.settled(24, "vit_mae"), asked);
-        assert_eq!(TokenSpec { blocks: Some(1), ..asked }.settled(12, "vit"), TokenSpec::default());
+        assert_eq!(asked.canonical(12, "vit"), TokenSpec::default());
+        assert_eq!(asked.canonical(24, "vit_mae"), asked);
+        assert_eq!(TokenSpec { blocks: Some(1), ..asked }.canonical(12, "vit"), TokenSpec::default());
     }
 
     #[test]

@@ -50,11 +50,11 @@ pub fn check(found: &Found, device: &Device) -> Result<Check, CheckError> {
     let size = if found.kind == Type::Software { 128 } else { 512 };
     let measured = catch_foreign(|| multiply(size, device));
     let (product, gflops) = measured.map_err(CheckError::Failed)??;
-    judge(size, &product, gflops)
+    compare(size, &product, gflops)
 }
 
 /// Compares a device's product `[n, n]` with the expected one.
-fn judge(size: usize, product: &[f32], gflops: f64) -> Result<Check, CheckError> {
+fn compare(size: usize, product: &[f32], gflops: f64) -> Result<Check, CheckError> {
     let [a, b] = operands(size);
     let error = largest_error(product, &expected(&a, &b, size));
     // Written so that NaN fails too.
@@ -134,9 +134,9 @@ mod tests {
         assert!(largest_error(&[1.0, f32::NAN], &[2.0, 1.0]).is_nan());
         let [a, b] = operands(8);
         let mut product: Vec<f32> = expected(&a, &b, 8).iter().map(|x| *x as f32).collect();
-        assert!(judge(8, &product, 1.0).is_ok());
+        assert!(compare(8, &product, 1.0).is_ok());
         product[5] = f32::NAN;
-        assert!(matches!(judge(8, &product, 1.0), Err(CheckError::Wrong { .. })));
+        assert!(matches!(compare(8, &product, 1.0), Err(CheckError::Wrong { .. })));
         assert_eq!(expected(&[1.0, 2.0, 3.0, 4.0], &[5.0, 6.0, 7.0, 8.0], 2), [19.0, 22.0, 43.0, 50.0]);
     }
 }

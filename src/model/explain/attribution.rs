@@ -82,7 +82,7 @@ pub struct Integrated {
 pub fn gradient(reading: &ImageReading<'_>, class: usize) -> Result<Vec<f64>, String> {
     let target = TargetLogit::new(reading, class)?;
     let tokens = reading.tokens;
-    if reading.probe.head().chooses() {
+    if reading.probe.head().has_hard_choice() {
         return target.with_fixed_choice(tokens);
     }
     let patches = patches_f64(tokens);
@@ -99,7 +99,7 @@ pub fn integrated(reading: &ImageReading<'_>, class: usize) -> Result<Integrated
     let from_mean: Vec<f64> = patches.iter().zip(mean.iter().cycle()).map(|(t, mean)| t - mean).collect();
     let narrow =
         |values: &mut dyn Iterator<Item = f64>| tokens.with_patches(values.map(|x| x as f32).collect());
-    let (token, logit_difference) = if reading.probe.head().chooses() {
+    let (token, logit_difference) = if reading.probe.head().has_hard_choice() {
         let ends = [tokens, &narrow(&mut mean.iter().copied().cycle().take(patches.len()))];
         let [end, start] = ends.map(|tokens| target.value(tokens));
         (target.with_fixed_choice(&narrow(&mut from_mean.iter().copied()))?, end? - start?)

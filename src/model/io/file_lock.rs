@@ -137,7 +137,7 @@ impl ExclusiveLock {
     }
 
     /// Whether a process holds it. Where locks are supported, the check itself takes the lock for a moment. What another machine holds
-    /// counts as held until this process has seen no sign of life for minutes.
+    /// counts as held until this process has seen no heartbeat for minutes.
     ///
     /// # Errors
     /// Those of the system, except that locks are not supported.

@@ -238,7 +238,8 @@ impl<'a> Step<'a> {
     pub(super) fn update(&mut self, backward: BackwardPass, gradient: Option<Gradient>, rate: f64) {
         let trainer = &mut *self.trainer;
         let BackwardPass { raw, gradients: loss_gradients } = backward;
-        let request = self.pooling.as_ref().zip(gradient).and_then(|(pooling, grad)| pooling.carry(grad));
+        let request =
+            self.pooling.as_ref().zip(gradient).and_then(|(pooling, grad)| pooling.surrogate_loss(grad));
         let request_gradients = request.map(|request| request.backward());
         let graphs: Vec<_> = std::iter::once(&loss_gradients).chain(request_gradients.as_ref()).collect();
         trainer.last_finite = Some(trainer.model.params().clone());

@@ -178,7 +178,7 @@ fn who_trains_on_another_machine_is_left_to_it_where_locks_are_of_one_machine() 
     let log = || fs::read(desk.path("there/train.log")).expect("a log");
     let before = log();
     let mut other = start(there("south").env("OWN_LOCKS", "1").arg("--resume"));
-    // The owner file is watched for a sign of life, which takes at most 15 s.
+    // The owner file is watched for a heartbeat, which takes at most 15 s.
     let (mut stderr, mut lines) = says(&mut other, "found as process");
     signal(&other, "-INT");
     lines.read_to_string(&mut stderr).expect("text");

@@ -47,7 +47,7 @@ fn two_machines_that_share_a_folder_without_locks_leave_a_run_to_one() {
     until("an epoch", || epochs() > 0);
     let owner = fs::read_to_string(desk.path("run/state/owner.json")).expect("its owner");
     assert!(owner.contains("\"host\":\"north\""), "{owner}");
-    // Its owner file is watched for a sign of life, which takes at most 15 s.
+    // Its owner file is watched for a heartbeat, which takes at most 15 s.
     assert_ends(
         &mut train("south"),
         1,

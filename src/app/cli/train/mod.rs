@@ -11,7 +11,7 @@ use clap::{Arg, ArgAction};
 use super::on_flags::OnFlags;
 use super::{fetch, jobs, train_remote};
 use crate::app::cli::prelude::*;
-use crate::app::jobs::detached::SignOfLife;
+use crate::app::jobs::detached::Heartbeat;
 use crate::app::jobs::extract::ExtractError;
 use crate::app::jobs::fetch::moved;
 use crate::app::jobs::flag_overrides::FlagOverrides;
@@ -164,7 +164,7 @@ impl TrainArgs {
             let stages = self.chains(heads.as_deref(), &words)?;
             return jobs::submit(&self.out, place, &self.submit, stages, self.json);
         }
-        let _alive = self.owner_file.as_deref().map(SignOfLife::new).transpose()?;
+        let _alive = self.owner_file.as_deref().map(Heartbeat::new).transpose()?;
         self.check_one_backbone()?;
         let spec = self.spec(heads)?;
         let mut board = self.board()?;

@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use super::Event;
 use crate::app::format::counted;
-use crate::app::jobs::{Reporter, tell_extract};
+use crate::app::jobs::{Reporter, report_extract};
 use crate::model::data::{self, Dataset};
 
 /// Maximum number of unreadable or changed images that are named; further ones are only counted.
@@ -88,7 +88,7 @@ impl Messages {
     pub fn tell(&mut self, reporter: &mut dyn Reporter, event: &Event<'_>, dataset: &Dataset) {
         match self.line(event, dataset) {
             Some(Line::Warning(text) | Line::Note(text) | Line::End(text)) => reporter.warn(text),
-            None => tell_extract(reporter, event),
+            None => report_extract(reporter, event),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Plan {
             preprocessing: preprocessor.key(),
             dataset: String::new(),
             layer: TokenSpec { layer: layer.0, ..*token_spec }
-                .settled(config.layers, config.family.model_type)
+                .canonical(config.layers, config.family.model_type)
                 .name(),
             precision: *precision,
         };
@@ -262,8 +262,8 @@ impl Plan {
     }
 
     /// The canonical form of `token_spec` for this backbone.
-    pub fn settled(&self, token_spec: &TokenSpec) -> TokenSpec {
-        token_spec.settled(self.layers, &self.backbone.model_type)
+    pub fn canonical(&self, token_spec: &TokenSpec) -> TokenSpec {
+        token_spec.canonical(self.layers, &self.backbone.model_type)
     }
 
     /// Opens the backbone on a device as a reader of these tokens.

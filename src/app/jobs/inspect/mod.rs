@@ -187,7 +187,7 @@ fn check_fit(
     reporter: &mut dyn Reporter,
 ) -> Result<(), JobError> {
     let TokenReader { backbone, preprocessor, .. } = reader;
-    let token_spec = token_spec.settled(backbone.layers(), backbone.model_type());
+    let token_spec = token_spec.canonical(backbone.layers(), backbone.model_type());
     let (cls, config) = (backbone.config().family.cls, backbone.config().key());
     // The grid is known beforehand where all images become one size.
     let grid = preprocessor.output().map(|(height, width)| backbone.grid(height, width)).transpose()?;

@@ -21,10 +21,10 @@ pub(super) fn manifest(
 ) -> Manifest {
     let settings = &plan.settings;
     let token_spec = settings.tokens.token_spec;
-    let settled = |layer: Layer| tokens.settled(&TokenSpec { layer: layer.0, ..token_spec });
+    let canonical = |layer: Layer| tokens.canonical(&TokenSpec { layer: layer.0, ..token_spec });
     let first = settings.layers.first().copied().unwrap_or(Layer(token_spec.layer));
     let heads = plan.heads.iter().map(|variant| Variant {
-        layer: variant.layer.map(|layer| Layer(settled(layer).layer)),
+        layer: variant.layer.map(|layer| Layer(canonical(layer).layer)),
         ..variant.clone()
     });
     let warnings = [parts.selection.warning().map(str::to_owned), settings.config().left_out()];
@@ -45,7 +45,7 @@ pub(super) fn manifest(
             unreadable,
         },
         // Settled from the settings, so that it is the same in every part of a training cut by heads.
-        tokens: TokenKey { layer: settled(first).name(), ..tokens.source().clone() },
+        tokens: TokenKey { layer: canonical(first).name(), ..tokens.source().clone() },
         size: settings.tokens.token_spec.size,
         recompute: settings.recomputes(false),
         cache: std::path::absolute(&tokens.root).ok(),

@@ -25,7 +25,7 @@ pub enum Leaving {
 impl MainWindow {
     /// Replaces the workspace by `to`; asks first if it has unsaved changes.
     pub(in crate::app::window) fn leave(&mut self, to: Leaving, state: &State) {
-        self.going_on.cancel();
+        self.after_save.cancel();
         if self.is_unsaved(state) {
             self.dialogs.leaving = Some(to);
         } else {

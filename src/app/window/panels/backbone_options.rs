@@ -97,7 +97,7 @@ pub fn menu(
         None => "How all open backbones read images",
     });
     if let Some(probe_info) = cx.column().and_then(|column| cx.state.library.probe_info(column.probe)) {
-        let trained = probe_info.wants();
+        let trained = probe_info.options();
         let text = format!("As {} was trained: {}", probe_info.name, trained.text());
         if ui.selectable_label(trained == now, text).clicked() {
             wanted = trained;

@@ -73,7 +73,7 @@ impl Panel for Compare {
         let width = ((room + GAP_PX) / columns.len() as f32 - GAP_PX).clamp(MIN_COLUMN_PX, MAX_COLUMN_PX);
         let mut area = ScrollArea::both().auto_shrink(false);
         // A column to reveal is scrolled to the middle.
-        if let Some(RevealTarget::Compare(id)) = cx.state.reveal.news(&mut self.revealed)
+        if let Some(RevealTarget::Compare(id)) = cx.state.reveal.take_new(&mut self.revealed)
             && let Some(at) = columns.iter().position(|other| *other == id)
         {
             let left = GAP_PX + at as f32 * (width + GAP_PX);
@@ -276,6 +276,6 @@ impl Compare {
         let is_outdated = cx.state.is_outdated(id);
         let input = FigureInput { figure, trace: &trace, options, headed: false, of, is_outdated };
         view.show(ui, cx, input, rect, zoom(rect.width()));
-        cx.cover_outdated(ui, Some(id), rect);
+        cx.overlay_outdated(ui, Some(id), rect);
     }
 }

@@ -48,7 +48,7 @@ impl Panel for FigurePane {
         let Some(trace) = cx.trace(ui) else { return };
         let pane = ui.max_rect();
         self.contents(ui, cx, &trace);
-        cx.cover_outdated(ui, cx.focus, pane);
+        cx.overlay_outdated(ui, cx.focus, pane);
     }
 }
 

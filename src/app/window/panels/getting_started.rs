@@ -78,7 +78,7 @@ fn failure<'a, Info: 'a>(mut entries: impl Iterator<Item = (String, &'a Status<I
 pub fn ui(ui: &mut Ui, cx: &mut PanelContext<'_>) {
     let steps = steps(cx.state);
     let next = steps.iter().position(|step| step.done.is_none());
-    placeholder::middle(ui, 240.0, |ui| {
+    placeholder::centred(ui, 240.0, |ui| {
         let edge = egui::Stroke::new(1.0, color32(cx.theme.faint));
         let card = Frame::new().fill(color32(style::panel(cx.theme))).stroke(edge).corner_radius(8);
         card.inner_margin(Margin::symmetric(20, 16)).show(ui, |ui| {

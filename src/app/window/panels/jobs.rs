@@ -81,7 +81,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
             Some(progress) => {
                 let width = (ui.available_width() - CANCEL_PX).clamp(0.0, placeholder::MAX_LINE_PX);
                 let amounts = cx.state.amounts(id).unwrap_or_default();
-                placeholder::track(ui, progress.fraction().unwrap_or(0.0), &amounts, width);
+                placeholder::progress_bar(ui, progress.fraction().unwrap_or(0.0), &amounts, width);
             }
             None if job.started => drop(ui.weak("Running…")),
             None => drop(ui.weak("Waiting…")),

@@ -57,7 +57,7 @@ use crate::app::jobs::{BackboneId, ColumnId, JobId};
 use crate::app::state::command::{Action, Command, Prompt};
 use crate::app::state::{Column, ColumnState, Finding, FindingId, JobKind, State};
 use crate::app::window::dialogs::leaving::Leaving;
-use crate::app::window::widgets::{choice_frame, combo, fit, tell_whole};
+use crate::app::window::widgets::{choice_frame, combo, fit, set_full_text};
 use crate::model::explain::evaluation::Evaluation;
 use crate::model::trace::Trace;
 use crate::viz::draw::theme::Theme;
@@ -286,7 +286,7 @@ impl<'a> PanelContext<'a> {
     }
 
     /// Covers `rect`, in which a column was just drawn, while the column still shows another image than its own, and says so.
-    pub fn cover_outdated(&self, ui: &mut Ui, column: Option<ColumnId>, rect: Rect) {
+    pub fn overlay_outdated(&self, ui: &mut Ui, column: Option<ColumnId>, rect: Rect) {
         if column.is_some_and(|column| self.state.is_outdated(column)) {
             ui.painter().rect_filled(rect, 0.0, color32(self.theme.ground.alpha(0.75)));
             ui.place(rect, Label::new(RichText::new("Still the previous image…").strong()).wrap());
@@ -367,7 +367,7 @@ impl<'a> PanelContext<'a> {
         });
         let list = list.labelled_by(id);
         if let Some(whole) = cut {
-            tell_whole(&list, whole);
+            set_full_text(&list, whole);
             list.on_hover_text(whole);
         }
         chosen

@@ -10,7 +10,7 @@ use crate::app::window::panels::prelude::*;
 pub const MAX_LINE_PX: f32 = 440.0;
 
 /// Centres `add`, about `height` high, in the rest of `ui`.
-pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
+pub fn centred<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
     let room = ui.available_size();
     ui.add_space(((room.y - height) / 2.0).max(8.0));
     ui.with_layout(Layout::top_down(Align::Center), |ui| {
@@ -22,14 +22,14 @@ pub fn middle<R>(ui: &mut Ui, height: f32, add: impl FnOnce(&mut Ui) -> R) -> R 
 
 /// A hint on what to do while there is nothing to show.
 pub fn empty(ui: &mut Ui, hint: &str) {
-    middle(ui, 40.0, |ui| {
+    centred(ui, 40.0, |ui| {
         ui.label(RichText::new(hint).weak());
     });
 }
 
 /// Such a hint with a button that does it; true when it is clicked.
 pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
-    middle(ui, 70.0, |ui| {
+    centred(ui, 70.0, |ui| {
         ui.label(RichText::new(hint).weak());
         ui.add_space(4.0);
         ui.add(Button::new(button).fill(ui.visuals().selection.bg_fill)).clicked() // all there is to do
@@ -38,18 +38,18 @@ pub fn invite(ui: &mut Ui, hint: &str, button: &str) -> bool {
 
 /// Shows that work is in progress: `what`, or the progress itself.
 pub fn busy(ui: &mut Ui, what: &str, progress: Option<&Progress>) {
-    middle(ui, 56.0, |ui| {
+    centred(ui, 56.0, |ui| {
         ui.label(RichText::new(progress.map_or(what, |p| &p.what)).weak());
         // Without it there is no spinner either: that would repaint the window for as long as the work takes.
         if let Some(progress) = progress {
             let width = ui.available_width().min(MAX_LINE_PX);
-            track(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
+            progress_bar(ui, progress.fraction().unwrap_or(0.0), &progress.amounts(), width);
         }
     });
 }
 
 /// A bar `width` wide, filled to `fraction`, with `words` in it.
-pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
+pub fn progress_bar(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
     ui.scope(|ui| {
         // In the default colour, that of a pane, the empty part would be invisible.
         ui.visuals_mut().extreme_bg_color = ui.visuals().widgets.inactive.weak_bg_fill;
@@ -63,7 +63,7 @@ pub fn track(ui: &mut Ui, fraction: f32, words: &str, width: f32) {
 pub fn failed(ui: &mut Ui, cx: &mut PanelContext<'_>, error: &UserError, again: Option<&str>) -> bool {
     let mut retried = false;
     ScrollArea::vertical().id_salt("fault").auto_shrink([false, true]).show(ui, |ui| {
-        middle(ui, 90.0, |ui| {
+        centred(ui, 90.0, |ui| {
             for (at, line) in error.lines.iter().enumerate() {
                 let text = if at == 0 { style::failure(ui, line) } else { RichText::new(line).weak() };
                 selectable(ui, text);

@@ -69,7 +69,7 @@ impl Panel for ProbeTable {
             return;
         }
         // When a run is opened, its best probes come first.
-        if cx.state.reveal.news(&mut self.revealed) == Some(RevealTarget::Accuracies) {
+        if cx.state.reveal.take_new(&mut self.revealed) == Some(RevealTarget::Accuracies) {
             (self.sort, self.rising) = (Some(SAVED), false);
         }
         match self.sort {

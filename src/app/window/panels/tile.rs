@@ -294,7 +294,7 @@ fn predicted(cx: &PanelContext<'_>, id: ImageId, column: ColumnId) -> Option<(St
     if let Some((label, evaluation)) = known.filter(|(label, known)| known.readable(label.at)) {
         let sure = evaluation.values(CONFIDENCE).map_or(f32::NAN, |values| 100.0 * values[label.at]);
         let text = format!("{}, {sure:.1} %", evaluation.predicted_name(label.at));
-        return Some((text, evaluation.right(label.at)));
+        return Some((text, evaluation.is_correct(label.at)));
     }
     let best = cx.state.image_map(column, id)?.ok()?.best.as_ref()?;
     let probe = cx.state.columns.get(&column)?.probe;
@@ -307,7 +307,7 @@ fn label(cx: &PanelContext<'_>, image: &Image) -> String {
     let class = cx.state.library.true_class(image).map(|class| format!(", class {class}"));
     let known = image.label.and_then(|label| Some((label, evaluated(cx, label, cx.focus?)?)));
     let verdict = known.and_then(|(label, evaluation)| {
-        Some(match evaluation.right(label.at)? {
+        Some(match evaluation.is_correct(label.at)? {
             true => ", right".to_owned(),
             false => format!(", wrong: predicted {}", evaluation.predicted_name(label.at)),
         })
@@ -318,7 +318,7 @@ fn label(cx: &PanelContext<'_>, image: &Image) -> String {
 /// Draws a dot in the corner that says whether the column's probe predicted the true class.
 fn verdict(ui: &Ui, cx: &PanelContext<'_>, image: &Image, column: Option<ColumnId>, rect: Rect) {
     let known = image.label.zip(column);
-    let right = known.and_then(|(label, column)| evaluated(cx, label, column)?.right(label.at));
+    let right = known.and_then(|(label, column)| evaluated(cx, label, column)?.is_correct(label.at));
     if right.is_none() {
         return;
     }

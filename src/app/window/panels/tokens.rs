@@ -126,7 +126,7 @@ impl Panel for Tokens {
             ui.ctx().request_repaint(); // the headings follow in the next frame
         }
         table::copy_key(ui, rect, text);
-        cx.cover_outdated(ui, cx.focus, pane);
+        cx.overlay_outdated(ui, cx.focus, pane);
     }
 }
 

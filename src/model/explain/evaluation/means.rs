@@ -36,7 +36,7 @@ impl Evaluation {
 
     fn means(&self) -> &(f64, Vec<Option<f64>>) {
         self.means.0.get_or_init(|| {
-            let answers: Vec<bool> = (0..self.len()).filter_map(|image| self.right(image)).collect();
+            let answers: Vec<bool> = (0..self.len()).filter_map(|image| self.is_correct(image)).collect();
             let right = answers.iter().filter(|right| **right).count();
             let mean = |values: &Vec<f32>| {
                 stats::mean(values.iter().map(|v| f64::from(*v)).filter(|v| v.is_finite()))

@@ -225,7 +225,7 @@ impl Evaluation {
     }
 
     /// Whether the predicted class of an image is right; `None` if it could not be read.
-    pub fn right(&self, image: usize) -> Option<bool> {
+    pub fn is_correct(&self, image: usize) -> Option<bool> {
         self.readable(image).then(|| self.predicted[image] == self.set.class[image])
     }
 

@@ -138,7 +138,7 @@ mod tests {
         assert!((rows[0].quantiles[2] - 0.85).abs() < 1e-6 && (rows[0].mean - 0.85).abs() < 1e-6);
         assert!((rows[0].quantiles[0] - 0.805).abs() < 1e-6 && (rows[0].quantiles[4] - 0.895).abs() < 1e-6);
         assert_eq!(evaluation.predicted_name(3), "another class");
-        assert_eq!((evaluation.right(4), evaluation.predicted_name(4)), (None, ""));
+        assert_eq!((evaluation.is_correct(4), evaluation.predicted_name(4)), (None, ""));
     }
 
     #[test]

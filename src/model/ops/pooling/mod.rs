@@ -93,7 +93,7 @@ impl Pooling {
 
     /// A scalar whose gradient with respect to queries and gains is `gradient`: it brings the gradient that a
     /// [`Pass`](pass::Pass) computed into burn's graph. None if the pooling has neither.
-    pub fn carry(&self, gradient: Gradient) -> Option<Tensor<1>> {
+    pub fn surrogate_loss(&self, gradient: Gradient) -> Option<Tensor<1>> {
         let term = |tensor: &Option<Tensor<2>>, values: Vec<f32>| {
             let tensor = tensor.clone()?;
             let grad = Tensor::<2>::from_data(TensorData::new(values, tensor.dims()), &tensor.device());

@@ -52,7 +52,7 @@ impl Head for Content {
         Config { k: self.best, ..Config::default() }
     }
 
-    fn chooses(&self) -> bool {
+    fn has_hard_choice(&self) -> bool {
         self.best.is_some()
     }
 

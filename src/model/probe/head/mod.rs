@@ -173,7 +173,7 @@ pub trait Head: Send + Sync {
 
     /// Whether it makes a hard choice of tokens or of their order: its output then has no gradient through the choice, and
     /// [`features`](Head::features) have the surrogate gradient that it is trained by.
-    fn chooses(&self) -> bool {
+    fn has_hard_choice(&self) -> bool {
         self.router().is_some_and(|router| !router.is_soft())
     }
 

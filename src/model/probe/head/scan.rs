@@ -90,11 +90,11 @@ pub struct FixedScan {
 
 /// The order of an image in a random-dynamic run, from the run's seed and the seed of the image.
 pub fn dynamic_order(seed: u64, image_seed: u64, n: usize) -> Vec<usize> {
-    scan::random(scramble(seed ^ scramble(image_seed)), n)
+    scan::random(splitmix64(seed ^ splitmix64(image_seed)), n)
 }
 
 /// SplitMix64's finaliser, so that neighbouring seeds give unrelated streams.
-fn scramble(x: u64) -> u64 {
+fn splitmix64(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

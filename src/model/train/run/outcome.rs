@@ -74,7 +74,7 @@ impl Outcome {
     }
 
     /// Whether the predicted class of every test image was correct, at the best epoch or after the last.
-    pub fn right(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
+    pub fn correct(&self, truth: &Truth, which: ProbeCheckpoint) -> Vec<bool> {
         let predictions = match which {
             ProbeCheckpoint::Best => &self.best,
             ProbeCheckpoint::Last => &self.last,

@@ -65,7 +65,7 @@ fn rows(evaluation: &Evaluation, tops: &[Vec<(String, f32)>]) -> Vec<Column> {
         }
     };
     let set = &evaluation.set;
-    let right = (0..tops.len()).map(|image| evaluation.right(image).map(i32::from));
+    let right = (0..tops.len()).map(|image| evaluation.is_correct(image).map(i32::from));
     let mut columns = vec![
         Column::new("image", text(&|image| set.images[image].clone())),
         Column::new("class", text(&|image| set.classes[set.class[image] as usize].clone())),

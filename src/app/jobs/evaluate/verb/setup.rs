@@ -145,7 +145,7 @@ impl Eval<'_> {
     fn warn(&self, plan: &Plan, options: &ExtractOptions, reporter: &mut dyn Reporter) {
         let TokenKey { weights, preprocessing, .. } = plan.source();
         let own = (weights.as_str(), plan.backbone.config.as_deref());
-        let token_spec = plan.settled(&options.tokens.token_spec);
+        let token_spec = plan.canonical(&options.tokens.token_spec);
         for (path, probe) in self.flags.readable_probes() {
             let warning = token_warning((path, &probe), own, &token_spec, preprocessing);
             warning.into_iter().for_each(|warning| reporter.warn(warning));

@@ -170,5 +170,5 @@ fn progress(ui: &mut Ui, cx: &PanelContext<'_>, run: &WatchedRun, active: Option
             (part, format!("{:.0} % of all epochs are done", 100.0 * part))
         }
     };
-    placeholder::track(ui, fraction, &text, ui.available_width());
+    placeholder::progress_bar(ui, fraction, &text, ui.available_width());
 }
