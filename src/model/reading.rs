@@ -37,7 +37,7 @@ pub enum Intervention {
     Random(u64),
     /// The tokens are read in this order, by every sweep.
     Order(HandOrder),
-    /// Only so many tokens, those read last, are kept.
+    /// Only this many tokens, those read last, are kept.
     Last(usize),
     /// The router has another temperature.
     Temperature(f64),

@@ -30,7 +30,7 @@ pub const OTHER_TOKENS: &str =
 /// Whether `figure` compares token by token, and the two traces are of the same patches in different orders, as of shuffled tokens:
 /// the picture of each has every patch at the place of its token.
 pub fn other_tokens(figure: &dyn Figure, trace: &Trace, reference: &Trace) -> bool {
-    // The window asks at every frame: most other images are told by their sum.
+    // The window asks in every frame; the sum of the pixels is quick, and rules out most other images.
     let sum = |of: &Trace| of.seen.rgb.iter().map(|value| u64::from(*value)).sum::<u64>();
     let may_be_shuffled = || trace.seen != reference.seen && sum(trace) == sum(reference);
     if !figure.properties().compares_tokens || !may_be_shuffled() {

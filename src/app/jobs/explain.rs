@@ -88,7 +88,7 @@ pub struct ExplainSettings {
     pub null_draws: usize,
     /// Seed of null bands, of untrained scorers, and of the perturbations that measure stability.
     pub seed: u64,
-    /// Methods of attribution to compute beside evidence.
+    /// Methods of attribution to compute in addition to evidence.
     #[serde(skip_serializing_if = "AttributionSet::is_empty")]
     pub attributions: AttributionSet,
 }

@@ -160,7 +160,7 @@ impl Compute {
         Ok(tell(found)?)
     }
 
-    /// Whether it takes so long that other jobs may run at its pauses; it never runs at theirs.
+    /// Whether it is long: short jobs run during its pauses, and it never runs during those of another.
     pub fn is_long(&self) -> bool {
         match self {
             Self::Evaluate(_)

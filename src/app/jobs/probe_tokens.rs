@@ -12,7 +12,7 @@ use crate::model::backbone::token_spec::{TokenSpec, Trained, describe_difference
 use crate::model::probe::Probe;
 
 impl FlagOverrides<TokenSpec> {
-    /// The tokens that probes are asked about: those they were trained on, where no flag says otherwise;
+    /// The tokens that probes are evaluated on: those they were trained on, where no flag says otherwise;
     /// a file that does not say it is taken to mean the last layer and the backbone's own size. Numbers
     /// that the device does not have are float32.
     ///

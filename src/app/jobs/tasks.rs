@@ -208,7 +208,7 @@ impl Tasks {
     }
 }
 
-/// Tasks by their states, in words: `2 of 5 tasks done, 1 running`; of the `others`, those that there are.
+/// Tasks by their states, in words: `2 of 5 tasks done, 1 running`; `others` without tasks are left out.
 pub fn summary(done: usize, all: usize, others: &[(usize, &str)]) -> String {
     let others = others.iter().filter(|(number, _)| *number > 0);
     let others: String = others.map(|(number, name)| format!(", {number} {name}")).collect();

@@ -208,7 +208,7 @@ mod tests {
         let told = vec![CHUNK as u64, CHUNK as u64 + 9];
         assert_eq!(fed("wc -c | tr -d ' '"), (whole, Some(0), told, Vec::new()));
         assert_eq!(fed("exit 3").1, Some(3));
-        // However much it prints, only so much is read.
+        // However much it prints, only a bounded part is read.
         assert_eq!(fed("cat > /dev/null; exec yes y").0.len() as u64, MAX_PRINTED - 1);
         let last = fed("cat > /dev/null; seq 1000 >&2").3;
         assert!(last.len() < 100 && last.last().is_some_and(|line| line == "1000"), "{last:?}");

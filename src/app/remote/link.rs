@@ -281,7 +281,7 @@ fn attempts_after(event: Option<&Event>, attempts: u32) -> u32 {
     if matches!(event, Some(Event::Finished(_))) { 0 } else { attempts }
 }
 
-/// The count of failed attempts after the loss of a connection that lasted so long: one that outlasted any delay worked, also where
+/// The count of failed attempts after losing a connection that `lasted` this long: one that outlasted any delay worked, even if
 /// nothing finished meanwhile, as while a training is followed.
 fn attempts_after_loss(lasted: Duration, attempts: u32) -> u32 {
     if lasted > MAX_RETRY_DELAY { 0 } else { attempts }

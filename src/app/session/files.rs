@@ -1,5 +1,5 @@
-//! The files of sessions, beside the settings: each is held by one window, by the lock of a file beside it, and of those that none
-//! holds the one of which least is lost makes room for the next session.
+//! Session files, beside the settings. Each is held by one window, through a lock file beside it; among those that no window holds,
+//! the one whose loss matters least makes room for the next session.
 
 use std::cmp::Reverse;
 use std::fs::File;
@@ -17,8 +17,8 @@ const MAX_FILES: usize = 64;
 /// How many earlier sessions are kept.
 pub(super) const EARLIER: usize = 5;
 
-/// How much is lost without a session: nothing, the list of what was open, findings or stars too, or an unknown amount, as it cannot
-/// be read; then it is never overwritten.
+/// What is lost with a session: nothing, the list of what was open, findings or stars too, or an unknown amount because it cannot be
+/// read; then it is never overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KeepPriority {
     Nothing,
@@ -86,7 +86,7 @@ pub(super) fn earlier(folder: &Path) -> Vec<SessionFile> {
     earlier
 }
 
-/// A file for a session: a new one, or that of the earlier session of which least is lost, if it is empty or enough are kept.
+/// A file for a session: a new one, or that of the earlier session whose loss matters least, if it is empty or enough are kept.
 pub(super) fn another(folder: &Path) -> Option<SessionFile> {
     let earlier = earlier(folder);
     let most = if earlier.len() > EARLIER { KeepPriority::Notes } else { KeepPriority::Nothing };

@@ -1,7 +1,7 @@
 //! Sessions: what is open in a window is saved as a workspace beside the settings shortly after every change, atomically, and
-//! opened again at the next start, also after a crash. Each window writes a file of its own, which the lock of a file beside it
-//! keeps other windows from; what a window leaves behind is an earlier session. Locks may not reach a window on another machine: a
-//! file that it has written is left to it.
+//! opened again at the next start, also after a crash. Each window writes a file of its own, and a lock file beside it keeps
+//! other windows out; what a window leaves behind is an earlier session. Locks may not reach a window on another machine: a file
+//! that it has written is left to it.
 
 mod files;
 

@@ -75,7 +75,7 @@ impl State {
         older.into_iter().chain([open]).collect()
     }
 
-    /// Begins the job that opens an entry, in place of one that is opening it now: what that was to remember it remembers.
+    /// Begins the job that opens an entry, in place of one that is opening it now, and takes over what that was to remember.
     fn begin_opening<Info>(&mut self, now: &Status<Info>, name: &str) -> (JobId, Option<Request>) {
         let older = if let Status::Opening(job) = now { self.jobs.get(job) } else { None };
         let recent = older.map(|job| job.recent.clone()).unwrap_or_default();

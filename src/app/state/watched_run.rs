@@ -125,7 +125,7 @@ impl State {
                         self.training.runs[&folder].phase = Phase::Running;
                         return Vec::new();
                     }
-                    Some(Phase::Missing(_)) if job.is_none() => {} // it was told
+                    Some(Phase::Missing(_)) if job.is_none() => {} // already reported
                     _ => self.note(Severity::Warning, error.one_line()),
                 }
                 return vec![self.follow_runs()];

@@ -200,7 +200,7 @@ pub fn hold_note(plan: &Plan, states: &[(Task, State)]) -> Option<String> {
     ))
 }
 
-/// How long to wait before states that have not changed for so long are queried again: a tenth of that, within bounds.
+/// How long to wait before states that have been `unchanged` for this long are queried again: a tenth of that, within bounds.
 pub fn query_interval(unchanged: Duration) -> Duration {
     let [shortest, longest] = QUERY_INTERVALS;
     (unchanged / 10).clamp(shortest, longest)

@@ -43,7 +43,7 @@ pub struct App {
     /// The session's files, and when what is open first differed from what was written.
     pub(super) session: Option<Session>,
     pub(super) changed: Option<Instant>,
-    /// What the user was told since it was last written.
+    /// The warning shown since the session was last written.
     pub(super) session_warning: SessionWarning,
     /// The file of what was open before what is; `None` if that was nothing, or is in no file.
     pub(super) put_aside_in: Option<PathBuf>,

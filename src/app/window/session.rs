@@ -20,7 +20,7 @@ const SESSION_DELAY: Duration = Duration::from_secs(2);
 /// What to do about a session that cannot be written.
 const ELSEWHERE: &str = "save the workspace on another disk (File > Save workspace as…)";
 
-/// What the user was told of a session that cannot be written, once: a full disk stays full for a while.
+/// The last warning that the session cannot be written. Each is shown once: a full disk stays full for a while.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SessionWarning {
     Nothing,
@@ -143,7 +143,7 @@ impl App {
         }
         let Some(since) = self.changed else {
             if !session.is_writing() {
-                self.session_warning = SessionWarning::Nothing; // all is written: if it fails again, that is news
+                self.session_warning = SessionWarning::Nothing; // all is written: if it fails again, that is worth a warning
             }
             return;
         };

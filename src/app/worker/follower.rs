@@ -16,7 +16,7 @@ use crate::model::io::file_lock::{ExclusiveLock, LockError};
 /// Looks that must fail in a row before following ends with their error: a network file system may fail for a moment.
 pub(super) const ATTEMPTS: usize = 30;
 
-/// Follows a training through its files: what was told of them so far.
+/// Follows a training through its files; holds what has been reported so far.
 pub(super) struct Follower<'a> {
     out: &'a Path,
     pub logs: [GrowingLog; 2],

@@ -65,7 +65,7 @@ impl RunWatcher {
             match task {
                 Ok(folders) => {
                     let known = std::mem::take(&mut self.runs);
-                    // Whoever follows may have read it meanwhile, and is told again.
+                    // The follower may have read the folder by itself meanwhile, so it is reported again.
                     let known_of = |folder: &PathBuf| KnownRun {
                         told: None,
                         ..known.get(folder).cloned().unwrap_or_default()
@@ -94,7 +94,7 @@ impl RunWatcher {
                 _ => {
                     known.queried = Some(Instant::now());
                     let (tasks, is_local) = tasks::read(folder, known.tasks.as_ref()).unzip();
-                    // Slurm is asked ever more seldom; what tasks on this machine print is read at once.
+                    // Slurm is queried less and less often; what tasks on this machine print is read at once.
                     let prints = is_local == Some(true) && tasks.as_ref().is_some_and(Tasks::are_active);
                     if prints || phases(tasks.as_ref()) != phases(known.tasks.as_ref()) {
                         known.changed = known.queried;

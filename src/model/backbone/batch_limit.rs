@@ -99,7 +99,7 @@ impl BatchLimit {
         }
     }
 
-    /// Lowers the limit to half of `images` after the panic `message` of a pass of so many.
+    /// Lowers the limit to half of `images` after a pass of that many panicked with `message`.
     ///
     /// # Panics
     /// With the same message, if it does not say that memory ran out, or with a single image.

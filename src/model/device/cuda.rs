@@ -27,7 +27,7 @@ pub(super) fn list() -> Vec<Found> {
     found.collect()
 }
 
-/// The driver, from what Linux says of it; CUDA itself tells only for which version of CUDA it is.
+/// The driver's version as Linux reports it; CUDA itself reports only the CUDA version it supports.
 fn driver(version: &str) -> String {
     let mut words = version.lines().next().unwrap_or_default().split_whitespace();
     let number = words.find(|word| word.starts_with(|letter: char| letter.is_ascii_digit()));

@@ -29,7 +29,7 @@ impl Plan {
         4 * (12 * self.layers * self.width.pow(2)) as u64
     }
 
-    /// Number of parts of a step to compute at a time on these threads, with so many `free` bytes; at least 1.
+    /// Number of parts of a step to compute at a time on this many threads, with `free` bytes of memory; at least 1.
     pub(super) fn parts_at_once(&self, device: &Device, threads: usize, free: u64) -> usize {
         let free = free.saturating_sub(COPIES * self.weight_bytes());
         let fitting = self.part_bytes(device).map_or(u64::MAX, |bytes| free / bytes.max(1));

@@ -41,7 +41,7 @@ pub fn steps(tokens: usize, most: usize) -> Vec<usize> {
     (1..=count).map(|frame| frame * tokens / count).collect()
 }
 
-/// How long each of so many frames is shown, in hundredths of a second.
+/// How long each frame of a GIF of this many is shown, in hundredths of a second.
 fn delay_cs(frames: usize) -> u16 {
     let delay = (100.0 * DURATION_S / frames.max(1) as f32).round() as u16;
     delay.clamp(FRAME_CS.0, FRAME_CS.1)

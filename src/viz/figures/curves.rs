@@ -46,7 +46,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Whether there are so many losses that their moving average is drawn, and they themselves only faintly.
+    /// Whether there are enough losses to draw their moving average, and the losses themselves only faintly.
     fn is_noisy(&self) -> bool {
         let [losses, averages] = [&self.loss, &self.average].map(|means| means.points.len());
         losses >= AVERAGE_FRACTION && averages == losses

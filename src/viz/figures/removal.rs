@@ -247,7 +247,7 @@ impl RemovalPlot {
         let below = legend::above(&mut scene, theme, size, &self.key(theme));
         let half = (below.w - GAP_PT) / 2.0;
         let room = (below.h - LINE_PT).max(0.0);
-        // In a low pane the curves come first: pictures are told apart in a third of it, too.
+        // In a low pane the curves get the most room: a third of it is enough to tell the pictures apart.
         let most = (room - CHART_ASPECT * half).max(room / 3.0).max(MIN_HEIGHT_PT).min(0.5 * room);
         let seen = self.picture_height(half).min(most);
         let scale = match quantity {

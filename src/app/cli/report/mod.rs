@@ -59,7 +59,7 @@ fn long() -> String {
 
 /// Largest file beside the tables that is compared with them, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
-/// What is said of a run without an outcome.
+/// The reason that a run without an outcome has no tables.
 const UNTRAINED: &str = "no training has ended yet";
 
 fn lack(runs: &str, what: &str) -> String {
@@ -182,8 +182,8 @@ impl Report {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The names of files in `out`, besides those `written`, of tables asked for that are not as the runs give them, as those of an
-    /// earlier report: a reader would take them for others of the same numbers. They stay, as a `main.tex` may as well be a paper.
+    /// The names of files in `out`, besides those `written`, with the requested tables from other numbers, as of an earlier report: a
+    /// reader would think that they belong together. They stay, since a `main.tex` may just as well be a paper.
     fn others(&self, out: &Path, tables: &[Table], written: &IndexSet<String>) -> Vec<String> {
         let asked =
             TABLES.iter().map(|kind| kind.id).filter(|id| self.table.is_empty() || self.table.contains(id));

@@ -73,7 +73,7 @@ pub(super) fn file(
 /// The files that may answer in place of `file`, those used last first: with removal curves it alone, and without any with the same
 /// inputs, as curves only add columns.
 pub(super) fn candidates(file: &Path) -> Vec<PathBuf> {
-    by_use(file.parent().unwrap_or(file), &file_stem(file)).into_iter().map(|(.., path)| path).collect()
+    by_last_use(file.parent().unwrap_or(file), &file_stem(file)).into_iter().map(|(.., path)| path).collect()
 }
 
 /// SHA-256 of plain data; `None` if it contains a path that is not Unicode.
@@ -117,8 +117,9 @@ pub fn clear(root: &Path) -> u64 {
     remove_oldest(root, 0)
 }
 
-/// When each evaluation in a folder whose name begins so was used, its bytes and its path, those used last first.
-fn by_use(folder: &Path, begin: &str) -> Vec<(SystemTime, u64, PathBuf)> {
+/// For each evaluation in `folder` whose name starts with `begin`: when it was last used, its size in bytes and its path; the
+/// most recently used first.
+fn by_last_use(folder: &Path, begin: &str) -> Vec<(SystemTime, u64, PathBuf)> {
     let file = |entry: io::Result<fs::DirEntry>| {
         let entry = entry.ok().filter(|entry| entry.file_name().to_string_lossy().starts_with(begin))?;
         let path = entry.path();
@@ -131,12 +132,12 @@ fn by_use(folder: &Path, begin: &str) -> Vec<(SystemTime, u64, PathBuf)> {
     files
 }
 
-/// Removes the evaluations in a folder that were not used for longest, so that the rest takes at most `max_bytes`; how many bytes they
+/// Removes the least recently used evaluations of a folder, so that the rest takes at most `max_bytes`; returns how many bytes they
 /// took. Also removes what killed processes have left.
 fn remove_oldest(folder: &Path, max_bytes: u64) -> u64 {
     let _ = temporary::tidy(folder, temporary::LEFT_AFTER); // it fails in a folder that is not there, or another user's
     let (mut total, mut freed) = (0, 0);
-    for (_, length, path) in by_use(folder, "") {
+    for (_, length, path) in by_last_use(folder, "") {
         total += length;
         // It fails if another process has just removed it, or where it is another user's.
         if total > max_bytes && fs::remove_file(path).is_ok() {

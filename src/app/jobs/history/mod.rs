@@ -244,7 +244,7 @@ impl TrainHistory {
 }
 
 impl Line {
-    /// Adds a loss at the position `at`, in epochs, of a run of so many.
+    /// Adds a loss at the position `at`, in epochs, of a run of this many `epochs`.
     fn add_loss(&mut self, at: f64, epochs: usize, loss: f64) {
         let epochs = epochs.max(1) as f64;
         let at = at.max(0.0).min(epochs);

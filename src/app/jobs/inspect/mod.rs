@@ -94,7 +94,7 @@ struct Spec<'a> {
     images: Vec<Source>,
     /// The removal curves to measure, if any.
     causal: Option<RemovalSpec>,
-    /// The methods of attribution to compute beside evidence.
+    /// The methods of attribution to compute in addition to evidence.
     attributions: AttributionSet,
 }
 

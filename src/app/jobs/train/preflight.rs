@@ -248,7 +248,7 @@ mod tests {
         }
         let again = Preflight { recompute: true, ..facts.clone() };
         assert_eq!(again.cost(&estimate, &settings).tokens, 150 * 6 * second);
-        // Where other images pick the best epoch, the test images are asked too.
+        // Where other images pick the best epoch, the test images are evaluated too.
         let picked = Preflight { selection: Selection::Val, select: 20, ..facts };
         assert_eq!(picked.cost(&estimate, &settings).training, 6 * (20 + 7) * second);
     }

@@ -23,7 +23,7 @@ use crate::model::io::{atomic_file, sha256};
 /// Largest configuration or index of shards that is downloaded, in bytes.
 const JSON_LIMIT: u64 = 64 << 20;
 
-/// What the Hub says of a file.
+/// What the Hub reports about a file.
 pub(super) struct Remote {
     /// The commit of the requested revision.
     pub commit: String,

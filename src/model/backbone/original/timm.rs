@@ -30,7 +30,7 @@ const ACTIVATIONS: &[(&str, &str)] = &[
     ("swish", "silu"),
 ];
 
-/// What the `config.json` of a timm model says of it.
+/// What the `config.json` of a timm model says.
 pub(super) struct TimmConfig {
     path: PathBuf,
     /// The preprocessing of its images, if it is valid.

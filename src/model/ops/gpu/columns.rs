@@ -10,7 +10,7 @@ pub(crate) const UNITS: usize = 256;
 pub(crate) const COLUMNS: usize = 64;
 /// Fewest columns of a workgroup: 32 bytes, one memory transaction.
 const MIN_COLUMNS: usize = 8;
-/// Rows are split into parts until there are so many workgroups, which keep a GPU busy.
+/// Rows are split into parts until there are this many workgroups, which keep a GPU busy.
 const TARGET_WORKGROUPS: usize = 512;
 /// Fewest workgroups that leave few multiprocessors idle.
 const MIN_WORKGROUPS: usize = 120;

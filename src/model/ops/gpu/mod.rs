@@ -110,7 +110,7 @@ pub(crate) fn gpu_of(device: &Device) -> Option<CubeDevice> {
     }
 }
 
-/// Whether kernels can index so many numbers: their indices have 32 bits.
+/// Whether kernels can index this many numbers: their indices have 32 bits.
 pub(crate) fn is_indexable(numbers: usize) -> bool {
     numbers < 1 << 32
 }

@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::token_batch::TokenBatch;
 use super::weight_rule::{Vjp, WeightRule};
 
-/// The batch is split into at most so many parts; gradients are summed within a part, then over the parts.
+/// The batch is split into at most this many parts; gradients are summed within a part, then over the parts.
 const PARTS: usize = 64;
 
 /// One head's [`Pooling`](super::Pooling) as values on the host.

@@ -359,7 +359,7 @@ impl Run {
     }
 }
 
-/// An error if a run of so many heads and seeds would have more than [`MAX_TRAININGS`].
+/// An error if a run of this many heads and seeds would have more than [`MAX_TRAININGS`].
 pub fn check_trainings(heads: usize, seeds: usize) -> Result<(), String> {
     match heads.saturating_mul(seeds) {
         0..=MAX_TRAININGS => Ok(()),

@@ -131,8 +131,8 @@ impl Inputs<'_> {
     }
 }
 
-/// Whether rounding does not explain that the predicted class `changed` for so many of the images: single ones may have two classes
-/// that are about equally probable.
+/// Whether the predicted class `changed` for more of the images than rounding explains: a few may have two classes that are about
+/// equally probable.
 fn is_more_than_rounding(changed: usize, images: usize) -> bool {
     changed > 1 && 100 * changed > images
 }

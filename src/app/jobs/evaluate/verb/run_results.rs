@@ -82,7 +82,7 @@ impl Drop for RunResults<'_> {
     }
 }
 
-/// Whether results are stored again, `since` the last time, which `took` so long.
+/// Whether results are stored again: the last time was `since` ago, and `took` this long.
 fn is_due(since: Duration, took: Duration) -> bool {
     took < QUICK || since >= STORE_SHARE * took
 }
