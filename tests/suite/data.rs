@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use ssmprobe::model::data::mat::{self, MatError, Value};
-use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Split, UNTAUGHT, describe, open};
+use ssmprobe::model::data::{Check, Dataset, LAYOUTS, ONE_CLASS, Split, UNSEEN, describe, open};
 use ssmprobe::model::io::columns::{self, Column, Values};
 
 use crate::real;
@@ -114,7 +114,7 @@ fn image_folders_with_splits() {
         "{:?}",
         data.notes
     );
-    let untaught = format!("no training images: 1 (emu): {UNTAUGHT}");
+    let untaught = format!("no training images: 1 (emu): {UNSEEN}");
     assert!(data.notes.iter().any(|note| note.ends_with(&untaught)), "{:?}", data.notes);
     for name in ["a", "b", "c", "d", "f"] {
         std::fs::create_dir_all(tree.path().join("train").join(name)).unwrap();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::io::host_lock::HostLock;
 
 /// How often [`Heartbeat`] checks whether a heartbeat is due.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The verb that [`TrainCommand::words`](super::fetch::TrainCommand::words) begins with if it is not `train`.
 pub const SWEEP: &str = "sweep";
@@ -41,7 +41,7 @@ impl Heartbeat {
         let (end, ended) = sync_channel(0);
         let right = HostLock::handed(file);
         let show = move || {
-            while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(CHECK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let _ = right.beat(); // the run's own lock stops what another machine has taken over
             }
         };

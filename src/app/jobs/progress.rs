@@ -70,7 +70,7 @@ impl Progress {
     /// The time left, if it can be estimated.
     pub fn left(&self) -> Option<Duration> {
         let total = self.total?;
-        if self.left.is_some() || self.done == 0 || self.elapsed < TOO_EARLY {
+        if self.left.is_some() || self.done == 0 || self.elapsed < MIN_ELAPSED {
             return self.left;
         }
         let rest = total.saturating_sub(self.done) as f64 / self.done as f64;
@@ -79,7 +79,7 @@ impl Progress {
 }
 
 /// Time before which no speed is estimated.
-const TOO_EARLY: Duration = Duration::from_millis(500);
+const MIN_ELAPSED: Duration = Duration::from_millis(500);
 
 /// When the current part of a job began, and how much of it was done before.
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ impl Clock {
     fn time_taken(&self, done: u64) -> Duration {
         let elapsed = self.begun.elapsed();
         match done.saturating_sub(self.before) {
-            _ if self.before == 0 || elapsed < TOO_EARLY => elapsed,
+            _ if self.before == 0 || elapsed < MIN_ELAPSED => elapsed,
             0 => Duration::ZERO,
             new => Duration::try_from_secs_f64(elapsed.as_secs_f64() * done as f64 / new as f64)
                 .unwrap_or(Duration::MAX),

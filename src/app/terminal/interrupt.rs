@@ -31,7 +31,7 @@ const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How long the program waits for a message to be written: perhaps nobody reads standard error.
-const MAX_SAYING: Duration = Duration::from_millis(500);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time between two checks for a signal while [`pause`] waits.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -117,7 +117,7 @@ fn wait() {
 
 /// Prints a message, without waiting long for somebody to read it.
 fn tell(text: &'static str) {
-    in_time(MAX_SAYING, move || say!("{text}"));
+    in_time(WRITE_TIMEOUT, move || say!("{text}"));
 }
 
 /// Does something on another thread, and waits for it no longer than this.

@@ -6,7 +6,7 @@ use super::family::PrefixKind;
 use super::position::relative_len;
 
 /// Prefixes of names outside the encoder: heads, decoders and necks of models that contain it.
-const OUTSIDE: &[&str] = &[
+const NON_ENCODER_PREFIXES: &[&str] = &[
     "classifier.",
     "decoder.",
     "lm_head.",
@@ -110,7 +110,7 @@ pub fn expected(config: &Config, prefix: &str) -> Vec<(String, Vec<usize>)> {
 /// Whether a file may hold `name` although the encoder does not read it: heads it was trained with,
 /// other networks, the mask token, indices that are computed from the grid.
 pub fn ignored(config: &Config, prefix: &str, name: &str) -> bool {
-    let outside = OUTSIDE.iter().chain(config.family.beside);
+    let outside = NON_ENCODER_PREFIXES.iter().chain(config.family.beside);
     let outside = |name: &str| outside.clone().any(|start| name.starts_with(start));
     // BEiT's masked-image head has a layer norm of its own, beside the encoder.
     let head_norm = !prefix.is_empty() && name.starts_with("layernorm.");

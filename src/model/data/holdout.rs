@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Dataset, Split, UNTAUGHT, first_names};
+use super::{Dataset, Split, UNSEEN, first_names};
 
 /// The fraction of every class that is held out for the test, and the seed.
 const TEST_SHARE: f64 = 0.2;
@@ -65,7 +65,7 @@ impl Dataset {
         let untaught: Vec<String> = untaught.map(|(class, _)| class.clone()).collect();
         let (count, names) = (untaught.len(), first_names(&untaught));
         (count > 0 && self.count(Split::Train) > 0).then(|| {
-            format!("classes with held-out images but no training images: {count} ({names}): {UNTAUGHT}")
+            format!("classes with held-out images but no training images: {count} ({names}): {UNSEEN}")
         })
     }
 }

@@ -19,7 +19,7 @@ const TINY: &str = "val_annotations.txt";
 /// Depth to which folders are searched for the lists and the images: Kaggle has ILSVRC/Data/CLS-LOC/val.
 const DEPTH: usize = 3;
 /// The folder of the splits at Kaggle, in that of the whole archive and in the one below; the boxes beside it have splits, too.
-pub(super) const AT_KAGGLE: [&str; 2] = ["ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"];
+pub(super) const KAGGLE: [&str; 2] = ["ILSVRC/Data/CLS-LOC", "Data/CLS-LOC"];
 /// Most folders of classes that are searched for an image to tell that a folder is that of the training images.
 const MAX_TRIED: usize = 10;
 

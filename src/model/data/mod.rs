@@ -93,11 +93,11 @@ pub const UNTRAINABLE: &str = "probes can be tested on it, not trained";
 pub const ONE_CLASS: &str = "every probe trained on it is right";
 
 /// The end of a note on classes of held-out images only.
-pub const UNTAUGHT: &str = "every probe trained on it is wrong on these";
+pub const UNSEEN: &str = "every probe trained on it is wrong on these";
 
 /// Whether a note matters only for training on a dataset, not for testing on it.
 pub fn is_of_training(note: &str) -> bool {
-    [UNTRAINABLE, ONE_CLASS, UNTAUGHT].iter().any(|end| note.ends_with(end))
+    [UNTRAINABLE, ONE_CLASS, UNSEEN].iter().any(|end| note.ends_with(end))
 }
 
 /// A labelled set of images.
@@ -268,8 +268,7 @@ pub fn open_watched(path: &Path, watch: &mut Watch<'_>) -> Result<Dataset, DataE
     if nested.len() > MAX_NESTING {
         nested.clear();
     }
-    nested
-        .extend(imagenet::AT_KAGGLE.map(|inner| path.join(inner)).into_iter().filter(|inner| inner.is_dir()));
+    nested.extend(imagenet::KAGGLE.map(|inner| path.join(inner)).into_iter().filter(|inner| inner.is_dir()));
     for layout in LAYOUTS {
         let root = if (layout.recognise)(path) {
             path

@@ -28,7 +28,7 @@ const PIXEL_BYTES: usize = 4 + 3;
 const PALETTE_SPEED: i32 = 10;
 /// How many colours of the palette give way to those farthest from it: few pixels have these, as on the edge of a marked token, and
 /// the quantiser gives them no entry of their own.
-const FARTHEST: usize = 16;
+const OUTLIER_COLOURS: usize = 16;
 
 /// Default resolution of a GIF, in dots per inch.
 pub const GIF_DPI: f32 = 150.0;
@@ -126,7 +126,7 @@ impl Palette {
         palette
     }
 
-    /// Puts the [`FARTHEST`] colours of these pixels in the place of those that the fewest pixels have.
+    /// Puts the [`OUTLIER_COLOURS`] colours of these pixels in the place of those that the fewest pixels have.
     fn add_farthest(&mut self, rgb: &[u8]) {
         let mut counts = HashMap::<[u8; 3], usize>::new();
         rgb.chunks_exact(3).for_each(|p| *counts.entry([p[0], p[1], p[2]]).or_default() += 1);
@@ -141,7 +141,7 @@ impl Palette {
         let mut errors: Vec<i32> = all.iter().map(error).collect();
         let mut rarest: Vec<usize> = (0..pixels.len()).collect();
         rarest.sort_by_key(|at| pixels[*at]);
-        for at in rarest.into_iter().take(FARTHEST) {
+        for at in rarest.into_iter().take(OUTLIER_COLOURS) {
             let worst = errors.iter().enumerate().max_by_key(|(_, error)| **error);
             let Some((worst, _)) = worst.filter(|(_, error)| **error > 0) else { break };
             let color = all[worst].0;

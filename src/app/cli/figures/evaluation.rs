@@ -19,7 +19,7 @@ use crate::viz::figures::stability::{self, StabilityPlot};
 use crate::viz::file_names::own_path;
 
 /// The error of a second evaluation beside any figure but a scatter.
-const ONLY_SCATTER_TAKES_TWO: &str = "--evaluation: only a scatter takes two";
+const TWO_EVALUATIONS: &str = "--evaluation: only a scatter takes two";
 
 /// What is drawn of evaluations.
 #[derive(Args)]
@@ -143,7 +143,7 @@ impl EvaluationFlags {
 
     /// The plot of an evaluation's images by similarity, as the flags show it.
     fn image_map(&self) -> anyhow::Result<ImageMapPlot> {
-        let [path] = &self.evaluation[..] else { refuse!("{ONLY_SCATTER_TAKES_TWO}") };
+        let [path] = &self.evaluation[..] else { refuse!("{TWO_EVALUATIONS}") };
         let evaluation = source::evaluation(path)?;
         let SimilarityFlags { vectors, similarity } = self.similarity;
         let space = Arc::new(self.similarity.space(&evaluation, path)?);
@@ -227,7 +227,7 @@ impl Figures {
         let (evaluation, other) = match &evaluations[..] {
             [one] => (one.clone(), one.clone()),
             [one, other] if overview.is_by_image() => (one.clone(), other.clone()),
-            _ => refuse!("{ONLY_SCATTER_TAKES_TWO}"),
+            _ => refuse!("{TWO_EVALUATIONS}"),
         };
         if let [one, two] = &flags.evaluation[..]
             && evaluation.set.images != other.set.images

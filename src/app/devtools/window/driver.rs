@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 /// How long the window may take to come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long the frames of the resting window are counted then.
-const WATCH: Duration = Duration::from_secs(3);
+const IDLE_TIME: Duration = Duration::from_secs(3);
 
 pub struct Driver {
     pub(super) app: App,
@@ -101,7 +101,7 @@ impl Driver {
         self.left_alone = Some(Instant::now());
         let ctx = ctx.clone();
         let timer = move || {
-            std::thread::sleep(SETTLE + WATCH);
+            std::thread::sleep(SETTLE + IDLE_TIME);
             ctx.request_repaint();
         };
         if let Err(error) = Builder::new().name("watch".into()).spawn(timer) {
@@ -111,7 +111,7 @@ impl Driver {
 
     /// Frames drawn at rest, once they have been counted.
     pub(super) fn idle_frames(&self) -> Option<usize> {
-        let is_over = self.left_alone?.elapsed() >= SETTLE + WATCH;
+        let is_over = self.left_alone?.elapsed() >= SETTLE + IDLE_TIME;
         is_over.then_some(self.idle_frames)
     }
 }
@@ -121,7 +121,7 @@ impl eframe::App for Driver {
         self.now = Instant::now();
         self.frame += 1;
         self.frames.begin(self.stage.counts_frames());
-        let is_counted = |alone: Instant| (SETTLE..SETTLE + WATCH).contains(&alone.elapsed());
+        let is_counted = |alone: Instant| (SETTLE..SETTLE + IDLE_TIME).contains(&alone.elapsed());
         self.idle_frames += usize::from(self.left_alone.is_some_and(is_counted));
         input.events.retain(|event| !is_real_pointer(event));
         input.events.append(&mut self.events);

@@ -26,7 +26,7 @@ const EPOCHS_PER_SECOND: usize = 1000;
 /// Losses of steps that weigh as much as an epoch.
 const LOSSES_PER_EPOCH: usize = 5;
 /// The longest rest, in seconds.
-const MAX_REST: usize = 30;
+const MAX_REREAD_DELAY_S: usize = 30;
 /// What a training writes as it goes: files, and folders of files whose names vary.
 const GROWING: [&str; 5] = ["run.json", "metrics.jsonl", "losses", "answers", "probes"];
 
@@ -76,7 +76,7 @@ impl RunSnapshot {
     pub fn reread_delay(&self) -> Duration {
         let losses = self.losses.iter().flat_map(|seed| &seed.heads).map(|(_, points)| points.len());
         let epochs = self.epochs.len() + losses.sum::<usize>() / LOSSES_PER_EPOCH;
-        Duration::from_secs((epochs / EPOCHS_PER_SECOND).min(MAX_REST) as u64)
+        Duration::from_secs((epochs / EPOCHS_PER_SECOND).min(MAX_REREAD_DELAY_S) as u64)
     }
 
     /// Adds another part of the same training, without its probes: they become the run's when the parts are joined.

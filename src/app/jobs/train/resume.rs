@@ -65,7 +65,7 @@ fn is_usable(cache: &Path, tokens: &TokenKey) -> bool {
 }
 
 /// Returns an error that names the first field in which the run on disk differs from the requested one.
-/// The [`MAY_DIFFER`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
+/// The [`MUTABLE_FIELDS`] fields (device, paths, program version, ...) may differ, and seeds may be added; the image
 /// counts may differ only while `counted` is false, before unreadable images are known.
 pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), TrainingError> {
     // A list of words for WordNet ids may have been put into the dataset's folder since.
@@ -81,7 +81,7 @@ pub(super) fn compare(run: &Run, asked: &Manifest, counted: bool) -> Result<(), 
     // Earlier versions did not record it.
     let unknown = found["backbone"]["config"].is_null().then_some("backbone.config");
     let free = |field: &str| {
-        MAY_DIFFER.contains(&field)
+        MUTABLE_FIELDS.contains(&field)
             || (!counted && counts.contains(&field))
             || [unknown, renamed].contains(&Some(field))
     };
@@ -150,7 +150,7 @@ pub fn same_tokens(run: &Run, tokens: &TokenKey, config: Option<&str>) -> Result
 }
 
 /// Manifest fields that may change when a run is resumed: a dataset or a backbone may have moved.
-const MAY_DIFFER: &[&str] = &[
+const MUTABLE_FIELDS: &[&str] = &[
     "device",
     "program",
     "backbone_source",

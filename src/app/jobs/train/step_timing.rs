@@ -16,7 +16,7 @@ use crate::model::probe::head::{Batch, Dims};
 use crate::model::train::{HeadTrainer, Labels, logits, step_all};
 
 /// Further steps are timed until this much time has passed.
-const LONG_ENOUGH: Duration = Duration::from_millis(400);
+const MIN_TIMED: Duration = Duration::from_millis(400);
 /// Most steps timed, after those that prepare the device.
 const MAX_STEPS: u32 = 5;
 
@@ -93,7 +93,7 @@ impl StepTiming {
         let batch = self.batch.clone().tracked();
         let begun = Instant::now();
         let mut steps = 0;
-        while steps == 0 || (steps < MAX_STEPS && begun.elapsed() < LONG_ENOUGH) {
+        while steps == 0 || (steps < MAX_STEPS && begun.elapsed() < MIN_TIMED) {
             step_all(&mut self.trainers, &batch, &self.labels, |_| self.rate);
             steps += 1;
         }

@@ -19,7 +19,8 @@ use crate::viz::export;
 use crate::viz::figures::dataset::label;
 
 /// Measures whose means over the images are columns; not every head has all.
-const MEANS: [&str; 6] = [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
+const AVERAGED: [&str; 6] =
+    [CONFIDENCE, OWN, "rank_coverage", "argmax_entropy", "row_max_p95", "kendall_tau"];
 
 /// Height of a row.
 const ROW_PX: f32 = 22.0;
@@ -144,7 +145,7 @@ fn heading(ui: &mut Ui, name: &str, down: Option<bool>) -> Response {
 /// Headings of the columns of numbers.
 fn names() -> impl Iterator<Item = String> {
     let accuracies = ["Accuracy as saved (%)".to_owned(), "Accuracy (%)".to_owned()];
-    accuracies.into_iter().chain(MEANS.iter().map(|measure| label(measure)))
+    accuracies.into_iter().chain(AVERAGED.iter().map(|measure| label(measure)))
 }
 
 /// Indices of the columns in which any row has a number.
@@ -217,14 +218,14 @@ fn row_values(state: &State, probe: ProbeId, change: &Intervention) -> Option<Ve
     if saved.is_none() && evaluation.is_none() {
         return None;
     }
-    let on_dataset = evaluation.map_or_else(|| vec![f64::NAN; 1 + MEANS.len()], values);
+    let on_dataset = evaluation.map_or_else(|| vec![f64::NAN; 1 + AVERAGED.len()], values);
     Some(std::iter::once(saved.unwrap_or(f64::NAN)).chain(on_dataset).collect())
 }
 
 /// The accuracy of an evaluation in percent, then the means over its images; NaN if unknown.
 fn values(evaluation: &Arc<Evaluation>) -> Vec<f64> {
     let mean = |measure: &&str| evaluation.mean(measure).unwrap_or(f64::NAN);
-    std::iter::once(evaluation.accuracy()).chain(MEANS.iter().map(mean)).collect()
+    std::iter::once(evaluation.accuracy()).chain(AVERAGED.iter().map(mean)).collect()
 }
 
 /// The table as tab-separated text; unknown values are empty.

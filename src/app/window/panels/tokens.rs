@@ -37,7 +37,7 @@ const COLUMNS: [(&str, &str); WIDTH] = [
 /// Number of columns.
 const WIDTH: usize = 9;
 /// Number of columns of integers, which come first.
-const WHOLE: usize = 5;
+const INTEGER_COLUMNS: usize = 5;
 
 /// The numbers of every token, one per column.
 type Rows = Vec<[f64; WIDTH]>;
@@ -87,7 +87,7 @@ impl Panel for Tokens {
         let least = font::widest(COLUMNS.map(|(name, _)| name), TEXT_PX) + HEAD_EDGE_PX;
         let width = (ui.available_width() / COLUMNS.len() as f32).clamp(least, 240.0);
         if let Some(column) = head(ui, width, self.across, (self.sort, self.down)) {
-            self.down = if column == self.sort { !self.down } else { column >= WHOLE };
+            self.down = if column == self.sort { !self.down } else { column >= INTEGER_COLUMNS };
             self.sort = column;
         }
         let Some((_, _, order)) = &self.sorted else { return };
@@ -226,8 +226,8 @@ fn row(
     let (rect, response) = ui.allocate_exact_size(size, Sense::click());
     let text = |i: usize| match (values[i], i) {
         (value, _) if value.is_nan() => "–".to_owned(),
-        (value, 0..WHOLE) => format!("{value}"),
-        (value, WHOLE) => format!("{value:.1}"),
+        (value, 0..INTEGER_COLUMNS) => format!("{value}"),
+        (value, INTEGER_COLUMNS) => format!("{value:.1}"),
         (value, _) => minus(format!("{value:+.*}", places[i])),
     };
     response

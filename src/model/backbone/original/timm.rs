@@ -13,7 +13,7 @@ use crate::model::io::atomic_file;
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Arguments that names and shapes of the weights tell, or that do not change the tokens of a frozen model.
-const TOLD_OR_UNUSED: &str = "\
+const IGNORED_ARGUMENTS: &str = "\
     attn_drop_rate class_token depth drop_path_rate drop_rate dynamic_img_pad dynamic_img_size embed_dim fc_norm \
     final_norm fix_init global_pool head_init_scale img_size in_chans init_values mlp_ratio no_embed_class num_classes \
     num_reg_tokens patch_drop_rate patch_size pool_include_prefix pos_drop_rate pos_embed pre_norm proj_bias \
@@ -98,7 +98,7 @@ impl TimmConfig {
         let is_known = |(name, value): &(&String, &Value)| match name.as_str() {
             "act_layer" => activation.is_some(),
             "num_heads" => value.is_u64(),
-            name => TOLD_OR_UNUSED.split(' ').any(|known| known == name),
+            name => IGNORED_ARGUMENTS.split(' ').any(|known| known == name),
         };
         match self.model_args.iter().find(|argument| !is_known(argument)) {
             None => Ok(activation),

@@ -117,12 +117,12 @@ fn mapped(file: &File, path: &Path) -> Result<Mmap, CacheError> {
 pub struct TokenCache {
     pub(super) manifest: CacheManifest,
     pub(super) shards: Arc<[Shard]>,
-    /// Memory of the last [`SPARE`] batches that were given back.
+    /// Memory of the last [`MAX_SPARE`] batches that were given back.
     pub(super) spare: Arc<Mutex<Vec<Bytes>>>,
 }
 
 /// Buffers that are kept for later batches: the last batch of an epoch may be of another size.
-const SPARE: usize = 2;
+const MAX_SPARE: usize = 2;
 /// A shard takes seconds to write: an older temporary file was left by a killed process.
 pub(super) const STALE_AFTER: Duration = Duration::from_mins(10);
 
@@ -202,7 +202,7 @@ impl TokenCache {
     pub(super) fn take_back(&self, buffer: Bytes) {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(buffer);
-        let excess = spare.len().saturating_sub(SPARE);
+        let excess = spare.len().saturating_sub(MAX_SPARE);
         spare.drain(..excess);
     }
 

@@ -26,7 +26,7 @@ use rayon::prelude::*;
 pub use self::contrast::Contrast;
 use self::contrast::UntestedContrast;
 pub use self::exchanges::{DRAWS, Exchanges};
-use self::null::{Exchange, Null, TOGETHER};
+use self::null::{BATCH, Exchange, Null};
 use super::image_reading::ImageReading;
 use super::intervention::Intervention;
 use super::readout::{average, by_token, channels_by_token, dot, rival};
@@ -180,7 +180,7 @@ impl<'a> OrderTester<'a> {
     }
 }
 
-/// The order tests of margins that all have the same number of tokens, [`TOGETHER`] at a time, which takes a third of the time.
+/// The order tests of margins that all have the same number of tokens, [`BATCH`] at a time, which takes a third of the time.
 pub fn tested(mut margins: Vec<Option<Margin>>, exchanges: &Exchanges) -> Vec<Option<OrderContrast>> {
     let test = |margins: &mut [Option<Margin>]| {
         let products =
@@ -192,7 +192,7 @@ pub fn tested(mut margins: Vec<Option<Margin>>, exchanges: &Exchanges) -> Vec<Op
         };
         margins.iter_mut().map(|margin| margin.take().map(&mut close)).collect::<Vec<_>>()
     };
-    margins.par_chunks_mut(TOGETHER).flat_map_iter(test).collect()
+    margins.par_chunks_mut(BATCH).flat_map_iter(test).collect()
 }
 
 /// The tests of an image's logit and margin in one call, or why there are none.

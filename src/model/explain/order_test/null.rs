@@ -18,7 +18,7 @@ const ROUNDING: f64 = 1e-12;
 /// A draw at most this many deviations below the value counts as equal to it: the same terms summed in another order.
 const TIE: f64 = 1e-9;
 /// Products that are drawn together: one load finds what a place counts in all of them.
-pub(super) const TOGETHER: usize = 8;
+pub(super) const BATCH: usize = 8;
 
 /// `B`, stored as compactly as possible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,14 +56,14 @@ impl Null {
         Self::from_draws(exchange, &centred, || exchanges.map(exchange.tokens(), |pi| centred.value(pi)))
     }
 
-    /// [`new`](Self::new) of each of these products, to the same bits: at most [`TOGETHER`], all with the same number of tokens.
+    /// [`new`](Self::new) of each of these products, to the same bits: at most [`BATCH`], all with the same number of tokens.
     pub(super) fn of_products(products: &[&Exchange], exchanges: &Exchanges) -> Vec<Self> {
         if products.len() < 2 {
             return products.iter().map(|one| Self::new(one, exchanges)).collect();
         }
         let centred: Vec<Exchange> = products.iter().map(|product| product.centred()).collect();
         let n = products[0].tokens();
-        let rows = |side: fn(&Exchange) -> &[f64]| -> Vec<[f64; TOGETHER]> {
+        let rows = |side: fn(&Exchange) -> &[f64]| -> Vec<[f64; BATCH]> {
             (0..n).map(|i| array::from_fn(|at| centred.get(at).map_or(0.0, |one| side(one)[i]))).collect()
         };
         let (token, place) = (rows(|one| one.product().0), rows(|one| one.product().1));
@@ -235,17 +235,17 @@ vectorised! {
     /// The value of one exchange for each of the products whose tokens and places are side by side. Terms are rounded and summed as in
     /// [`sum_by_fours`]: to the same bits as alone, on every processor.
     fn values<const FUSED: bool>(
-        token: &[[f64; TOGETHER]],
-        place: &[[f64; TOGETHER]],
+        token: &[[f64; BATCH]],
+        place: &[[f64; BATCH]],
         pi: &[u32],
-    ) -> [f64; TOGETHER] {
+    ) -> [f64; BATCH] {
         #[inline(always)] // with the instructions of the loop
-        fn add(sum: &mut [f64; TOGETHER], token: &[f64; TOGETHER], place: &[f64; TOGETHER]) {
+        fn add(sum: &mut [f64; BATCH], token: &[f64; BATCH], place: &[f64; BATCH]) {
             for ((sum, u), q) in sum.iter_mut().zip(token).zip(place) {
                 *sum += u * q;
             }
         }
-        let mut sums = [[0.0; TOGETHER]; 4];
+        let mut sums = [[0.0; BATCH]; 4];
         // Whole fours first, whose sums stay in registers.
         let ((fours, rest), (pi, last)) = (token.as_chunks::<4>(), pi.as_chunks::<4>());
         for (token, pi) in fours.iter().zip(pi) {
@@ -289,7 +289,7 @@ mod tests {
     fn products_drawn_together_have_the_nulls_that_each_has_alone() {
         let wave = |n: usize, by: f64| (0..n).map(|i| (by * (i * i + 1) as f64).sin()).collect::<Vec<f64>>();
         let exchanges = Exchanges::new(3);
-        for (n, count) in [(1, 2), (6, 3), (7, TOGETHER), (16, 1)] {
+        for (n, count) in [(1, 2), (6, 3), (7, BATCH), (16, 1)] {
             let product = |at: usize| match at {
                 1 => Exchange::Product { token: vec![0.5; n], place: wave(n, 0.3) }, // the same in every order
                 _ => Exchange::Product { token: wave(n, 1.1 + at as f64), place: wave(n, 0.7 - at as f64) },

@@ -17,7 +17,7 @@ use crate::model::probe::settings::AttentionHeads;
 /// Default number of attention heads.
 const HEADS: usize = 12;
 /// Hidden width of the feed-forward layer, in multiples of d.
-const WIDER: usize = 4;
+const MLP_RATIO: usize = 4;
 
 pub const SPEC: HeadSpec = HeadSpec {
     id: "v-jepa",
@@ -56,8 +56,8 @@ impl Head for VJepa {
         specs.extend(layer("xattn.q", d, d));
         specs.extend(layer("xattn.kv", d, 2 * d));
         specs.extend(linear::norm_specs(&block("norm2"), d));
-        specs.extend(layer("mlp.fc1", d, WIDER * d));
-        let mut last = layer("mlp.fc2", WIDER * d, d);
+        specs.extend(layer("mlp.fc1", d, MLP_RATIO * d));
+        let mut last = layer("mlp.fc2", MLP_RATIO * d, d);
         last[0].init = Init::Normal(QUERY_DEVIATION / 2.0_f32.sqrt());
         specs.extend(last);
         specs
@@ -97,13 +97,13 @@ impl Head for VJepa {
     }
 
     fn flops(&self, n: u64, d: u64) -> u64 {
-        let (heads, wider) = (self.heads.at(d as usize) as u64, WIDER as u64);
+        let (heads, ratio) = (self.heads.at(d as usize) as u64, MLP_RATIO as u64);
         let attention = 8 * n * d + heads * (2 * n * d + 4 * n + 2 * n * d) + 2 * d * d; // norm, values
-        attention + 8 * d + 4 * wider * d * d + wider * d // norm, feed-forward, GELU
+        attention + 8 * d + 4 * ratio * d * d + ratio * d // norm, feed-forward, GELU
     }
 
     fn counts(&self, n: u64, d: u64) -> Counts {
-        let layers = d * d + 2 * n * d * d + 2 * WIDER as u64 * d * d; // q, kv, feed-forward
+        let layers = d * d + 2 * n * d * d + 2 * MLP_RATIO as u64 * d * d; // q, kv, feed-forward
         Counts::norms(n * d + d, true) + Counts::layers(layers) + Counts::formulas(2 * n * d)
     }
 }
