@@ -27,7 +27,7 @@ const READER: &str = "SSMPROBE_TEST_READER";
 /// Processor time of one file.
 const TIME: Duration = Duration::from_secs(1);
 /// Wall-clock time of one file: many processes may share one core.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// Bytes of memory that a reader may use beyond its peak with undamaged files.
 const MEMORY: u64 = 200 << 20;
 /// Longest damaged file, in bytes.
@@ -79,7 +79,7 @@ fn watch(reader: &Reader) -> Result<String, String> {
     listener.expect("a thread");
     let (mut last, mut summary, mut hung) = (String::new(), String::new(), false);
     loop {
-        match receiver.recv_timeout(PATIENCE) {
+        match receiver.recv_timeout(TIMEOUT) {
             Ok(line) if line.starts_with("file ") => last = line,
             Ok(line) if line.starts_with(&format!("{}: ", reader.name)) => summary = line,
             Ok(_) => {}
@@ -96,7 +96,7 @@ fn watch(reader: &Reader) -> Result<String, String> {
         fs::remove_dir_all(&place).expect("a folder to remove");
         return Ok(summary);
     }
-    let why = if hung { format!("it hung for {PATIENCE:?}") } else { status.to_string() };
+    let why = if hung { format!("it hung for {TIMEOUT:?}") } else { status.to_string() };
     let complaints = fs::read_to_string(complaints).unwrap_or_default();
     let tail: Vec<&str> = complaints.lines().rev().take(8).collect();
     let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n  ");

@@ -9,7 +9,7 @@ use ssmprobe::app::worker::{Worker, WorkerEnv};
 
 use crate::window::prelude::*;
 
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A window, and the folder with its settings and its worker's files.
 pub struct Sitting {
@@ -53,12 +53,7 @@ impl Sitting {
         while !so(self) {
             self.harness.step();
             let state = self.state();
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "{what}: never; {:?}\n{}",
-                state.connection,
-                state.log_text()
-            );
+            assert!(begun.elapsed() < TIMEOUT, "{what}: never; {:?}\n{}", state.connection, state.log_text());
             std::thread::sleep(Duration::from_millis(5));
         }
         self.harness.step();

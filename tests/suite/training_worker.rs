@@ -21,7 +21,7 @@ use crate::close::assert_close;
 use crate::run::{self, fixture};
 use crate::worker::{self, Desk, end};
 
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 fn plan(job: u64, draft: TrainSettings) -> Request {
     Request::Fetch(JobId(job), Fetch::Plan(Box::new(draft)))
@@ -209,7 +209,7 @@ fn a_run_is_followed_while_another_program_trains_it() {
     let folder = disk.path("elsewhere");
     let begun = Instant::now();
     while !folder.join("metrics.jsonl").exists() {
-        assert!(begun.elapsed() < PATIENCE, "nothing is trained");
+        assert!(begun.elapsed() < TIMEOUT, "nothing is trained");
         std::thread::sleep(Duration::from_millis(20));
     }
     let events = desk.job(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));

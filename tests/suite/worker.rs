@@ -21,7 +21,7 @@ use crate::training_worker::stability_request;
 use crate::window::prelude::*;
 
 /// Longer than any job here takes, also on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// Random scores behind null bands: few, to be quick.
 pub(super) const DRAWS: usize = 16;
 
@@ -64,7 +64,7 @@ impl Desk {
                     return events;
                 }
             }
-            assert!(begun.elapsed() < PATIENCE, "nothing came after {events:?}");
+            assert!(begun.elapsed() < TIMEOUT, "nothing came after {events:?}");
             let _ = self.wakeups.recv_timeout(Duration::from_secs(1));
         }
     }
@@ -154,7 +154,7 @@ pub(super) fn settle(desk: &mut Desk, state: &mut State) -> Vec<Event> {
             let requests = state.apply(event);
             desk.send_all(requests);
         }
-        assert!(begun.elapsed() < PATIENCE, "still at work: {:?}", state.jobs);
+        assert!(begun.elapsed() < TIMEOUT, "still at work: {:?}", state.jobs);
         let _ = desk.wakeups.recv_timeout(Duration::from_millis(200));
     }
     events
@@ -548,7 +548,7 @@ fn closing_ends_the_threads_whatever_they_wait_for() {
     std::thread::sleep(Duration::from_millis(50));
     let begun = Instant::now();
     drop(desk);
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < TIMEOUT);
 }
 
 #[test]
@@ -567,7 +567,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
     wait_for(&READING);
     let begun = Instant::now();
     drop(desk);
-    assert!(begun.elapsed() < PATIENCE);
+    assert!(begun.elapsed() < TIMEOUT);
 }
 
 #[test]

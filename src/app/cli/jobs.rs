@@ -16,7 +16,7 @@ const LOG_LINES: usize = 8;
 /// Time between two polls of tasks on this machine.
 const LOCAL_INTERVAL: Duration = Duration::from_millis(200);
 /// How long to wait for the exit code of a Slurm task that left the queue: a shared file system may show it a minute later.
-const LOST_PATIENCE: Duration = Duration::from_secs(80);
+const LOST_TIMEOUT: Duration = Duration::from_secs(80);
 /// How long Slurm may fail to answer, for example while it restarts.
 const MAX_SILENCE: Duration = Duration::from_mins(5);
 /// Delays before the next attempts to submit after Slurm's limit was reached: they double from the first to the second.
@@ -251,8 +251,8 @@ impl Watch {
         let lost = plan.place == SubmitTarget::Slurm
             && tasks.iter().any(|(_, state)| matches!(state, State::Lost { .. }));
         // A second poll must find the same.
-        let patience = if lost { LOST_PATIENCE } else { Duration::ZERO };
-        let is_idle = !active && self.idle_since.is_some_and(|since| since.elapsed() >= patience);
+        let timeout = if lost { LOST_TIMEOUT } else { Duration::ZERO };
+        let is_idle = !active && self.idle_since.is_some_and(|since| since.elapsed() >= timeout);
         self.idle_since = if active { None } else { self.idle_since.or(Some(Instant::now())) };
         if !done && !is_idle {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitStatus;
 
 use super::hello::PROTOCOL;
-use super::{HELLO_PATIENCE, WorkerAddress};
+use super::{HELLO_TIMEOUT, WorkerAddress};
 
 /// The exit code of ssh for failures of its own.
 const SSH_FAILED: i32 = 255;
@@ -67,7 +67,7 @@ pub enum RemoteErrorKind {
     #[error(
         "its `{program}` has not answered within {} s. Log in there and run `{program} devices`: if that hangs too, a \
          start-up file, the disk, a GPU driver or a dead connection that ssh shares does (`ssh -O exit HOST` ends that)",
-        HELLO_PATIENCE.as_secs()
+        HELLO_TIMEOUT.as_secs()
     )]
     Silent { program: String },
     #[error(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 
 use super::process::{StderrTail, wait_or_kill};
-use super::{PATIENCE, RemoteError, STDERR_PATIENCE, WorkerAddress, described, refused_by_ssh};
+use super::{RemoteError, STDERR_TIMEOUT, TIMEOUT, WorkerAddress, described, refused_by_ssh};
 use crate::app::paths;
 use crate::model::io::escape::shown_line;
 
@@ -89,8 +89,8 @@ fn feed(
     if let Some(stdout) = child.stdout.take() {
         stdout.take(MAX_PRINTED).read_to_end(&mut printed)?;
     }
-    let status = wait_or_kill(&mut child, PATIENCE);
-    Ok((status, printed, stderr.map_or_else(Vec::new, |stderr| stderr.lines(STDERR_PATIENCE))))
+    let status = wait_or_kill(&mut child, TIMEOUT);
+    Ok((status, printed, stderr.map_or_else(Vec::new, |stderr| stderr.lines(STDERR_TIMEOUT))))
 }
 
 /// The standard output of a shell script on the remote machine.

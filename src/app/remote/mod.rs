@@ -46,11 +46,11 @@ use super::worker::task_queue::TaskQueue;
 /// Capacity of the queue of events that were received and not fetched; when it is full, the remote worker waits.
 const EVENT_CAPACITY: usize = 16;
 /// How long a worker may take to say hello: over ssh it logs in, starts from a shared disk and looks for devices.
-const HELLO_PATIENCE: Duration = Duration::from_mins(2);
+const HELLO_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long a worker may take to exit after its input is closed, before it is killed.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// How long to wait for the rest of the standard error of a process that has ended, which says why; another may still hold it open.
-const STDERR_PATIENCE: Duration = Duration::from_secs(5);
+const STDERR_TIMEOUT: Duration = Duration::from_secs(5);
 /// The exit codes of a shell that did not find the program, or may not execute it.
 const NO_PROGRAM: [i32; 2] = [127, 126];
 
@@ -121,7 +121,7 @@ impl Remote {
             stderr: StderrTail::spawn(stderr, waker.clone()),
             hello: None,
         };
-        let greeted = greeting(&hello, HELLO_PATIENCE).and_then(|hello| {
+        let greeted = greeting(&hello, HELLO_TIMEOUT).and_then(|hello| {
             // From here on a closed pipe is a lost connection, no longer a failed start.
             remote.hello = Some(hello);
             let (mut to, compress) = (stdin, *place != WorkerAddress::Local);
@@ -172,9 +172,9 @@ impl Remote {
         self.requests.close();
         // Another program, or one that hangs, may not exit when its input is closed.
         let exits = !matches!(error, FrameError::Foreign { .. } | FrameError::Silent);
-        let patience = if exits { PATIENCE } else { Duration::ZERO };
-        let ended = wait_or_kill(&mut self.child, patience);
-        let stderr = self.stderr.lines(STDERR_PATIENCE);
+        let timeout = if exits { TIMEOUT } else { Duration::ZERO };
+        let ended = wait_or_kill(&mut self.child, timeout);
+        let stderr = self.stderr.lines(STDERR_TIMEOUT);
         let code = ended.and_then(|status| status.code());
         let program = self.program.clone();
         let is_ssh = self.place != WorkerAddress::Local;
@@ -207,7 +207,7 @@ impl Drop for Remote {
         self.requests.close();
         // A worker that is writing events ends by that: nobody takes them any more.
         self.events = sync_channel(0).1;
-        let _ = wait_or_kill(&mut self.child, PATIENCE);
+        let _ = wait_or_kill(&mut self.child, TIMEOUT);
     }
 }
 
@@ -242,9 +242,9 @@ fn write_requests(
     }
 }
 
-/// Waits up to `patience` for the hello.
-fn greeting(hello: &Receiver<Result<Hello, FrameError>>, patience: Duration) -> Result<Hello, FrameError> {
-    hello.recv_timeout(patience).unwrap_or_else(|error| match error {
+/// Waits up to `timeout` for the hello.
+fn greeting(hello: &Receiver<Result<Hello, FrameError>>, timeout: Duration) -> Result<Hello, FrameError> {
+    hello.recv_timeout(timeout).unwrap_or_else(|error| match error {
         RecvTimeoutError::Timeout => Err(FrameError::Silent),
         RecvTimeoutError::Disconnected => Err(FrameError::Torn),
     })
@@ -322,7 +322,7 @@ mod tests {
         let remote = remote(&vec![Event::Memory(1); 40_000], "exit", TIMES).unwrap();
         let begun = std::time::Instant::now();
         drop(remote);
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
     }
 
     #[cfg(unix)]
@@ -368,6 +368,6 @@ mod tests {
         let (sender, hello) = sync_channel(1);
         assert!(matches!(greeting(&hello, Duration::ZERO), Err(FrameError::Silent)));
         drop(sender);
-        assert!(matches!(greeting(&hello, HELLO_PATIENCE), Err(FrameError::Torn)));
+        assert!(matches!(greeting(&hello, HELLO_TIMEOUT), Err(FrameError::Torn)));
     }
 }

@@ -47,10 +47,10 @@ impl StderrTail {
         std::mem::take(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner).unread)
     }
 
-    /// The last lines, after waiting up to `patience` for the end of the stream.
-    pub(super) fn lines(&self, patience: Duration) -> Vec<String> {
+    /// The last lines, after waiting up to `timeout` for the end of the stream.
+    pub(super) fn lines(&self, timeout: Duration) -> Vec<String> {
         let begun = Instant::now();
-        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < patience {
+        while self.reader.as_ref().is_some_and(|reader| !reader.is_finished()) && begun.elapsed() < timeout {
             sleep(POLL_INTERVAL);
         }
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
@@ -84,10 +84,10 @@ fn read_lines(stderr: ChildStderr, shared: &Mutex<TailLines>, waker: &Waker) {
     }
 }
 
-/// Waits for a child to exit, and kills it after `patience`. Returns the status with which it exited by itself, if the system tells it.
-pub(super) fn wait_or_kill(child: &mut Child, patience: Duration) -> Option<std::process::ExitStatus> {
+/// Waits for a child to exit, and kills it after `timeout`. Returns the status with which it exited by itself, if the system tells it.
+pub(super) fn wait_or_kill(child: &mut Child, timeout: Duration) -> Option<std::process::ExitStatus> {
     let begun = Instant::now();
-    while begun.elapsed() < patience {
+    while begun.elapsed() < timeout {
         match child.try_wait() {
             Ok(None) => sleep(POLL_INTERVAL),
             Ok(status) => return status,
@@ -105,9 +105,9 @@ mod tests {
     #[test]
     fn a_process_that_is_killed_here_has_no_exit_status_of_its_own() {
         use super::*;
-        let ended = |script: &str, patience| {
+        let ended = |script: &str, timeout| {
             let mut child = std::process::Command::new("sh").args(["-c", script]).spawn().unwrap();
-            wait_or_kill(&mut child, patience).map(|status| status.code())
+            wait_or_kill(&mut child, timeout).map(|status| status.code())
         };
         assert_eq!(ended("exec sleep 600", POLL_INTERVAL), None);
         assert_eq!(ended("exit 3", Duration::from_mins(1)), Some(Some(3)));

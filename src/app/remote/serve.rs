@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::frame::{self, FrameError};
 use super::hello::{Hello, PROTOCOL};
 use super::home::with_home;
@@ -54,7 +54,7 @@ pub fn serve() -> anyhow::Result<()> {
     let from = Watched::new(io::stdin(), TIMES, move || {
         // The loop may be in a write that does not end either.
         let _ = to_loop.try_send(Input::End(Some(FrameError::Silent)));
-        sleep(PATIENCE);
+        sleep(TIMEOUT);
         interrupt::end();
     });
     let mut from = BufReader::new(from.context("cannot start the thread that notices a lost client")?);
@@ -89,11 +89,11 @@ fn answer(
         .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
     listening.spawn(move || read_requests(from, &sender)).context("cannot start the listening thread")?;
-    let (mut memory, mut patience, mut signed) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
+    let (mut memory, mut timeout, mut signed) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
     loop {
         // All requests are read before the next event is sent: over a slow line many events wait, and a request may cancel the job that
         // they belong to.
-        let input = inputs.recv_timeout(std::mem::take(&mut patience));
+        let input = inputs.recv_timeout(std::mem::take(&mut timeout));
         match input {
             Ok(Input::Request(request)) => {
                 worker.send(request);
@@ -116,7 +116,7 @@ fn answer(
             signed = Instant::now();
         }
         out.flush()?;
-        patience = MEMORY_PERIOD;
+        timeout = MEMORY_PERIOD;
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) const MAX_RECENT: usize = 12;
 const FILE_LIMIT: u64 = 1 << 20;
 
 /// How long another window's save is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// Largest side of a window, in points.
 const MAX_SIDE_PT: f32 = 16384.0;
 
@@ -183,17 +183,17 @@ impl Settings {
     /// Writes to the file `path` what differs from `base`, which was last read or written; the rest stays as another window has
     /// written it meanwhile.
     pub fn save_changes(&self, base: &Self, path: &Path) -> Result<(), SettingsError> {
-        self.save_changes_within(PATIENCE, base, path)
+        self.save_changes_within(TIMEOUT, base, path)
     }
 
-    /// [`save_changes`](Self::save_changes), after waiting up to `patience` for another window that saves at this moment: it may hang.
+    /// [`save_changes`](Self::save_changes), after waiting up to `timeout` for another window that saves at this moment: it may hang.
     /// Without a lock, one of the two may lose its change.
-    fn save_changes_within(&self, patience: Duration, base: &Self, path: &Path) -> Result<(), SettingsError> {
+    fn save_changes_within(&self, timeout: Duration, base: &Self, path: &Path) -> Result<(), SettingsError> {
         let folder = path.parent().unwrap_or(Path::new("."));
         let open =
             || File::options().write(true).create(true).truncate(false).open(path.with_extension("lock"));
         let lock = atomic_file::make_folder(folder).and_then(|()| open()).ok();
-        let is_locked = |lock: &File| matches!(file_lock::lock_within(lock, patience), Ok(TryLock::Acquired));
+        let is_locked = |lock: &File| matches!(file_lock::lock_within(lock, timeout), Ok(TryLock::Acquired));
         let _lock = lock.filter(is_locked).map(LockedFile);
         if !path.exists() {
             return self.save(path);

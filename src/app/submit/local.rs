@@ -22,7 +22,7 @@ use crate::model::io::{atomic_file, is_of_file};
 /// Time between two looks at processes and locks.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A lock that is held for longer belongs to another process that runs the tasks.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the background process may take to start.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The exit code of a task that could not be started, as of a shell that finds no program.
@@ -82,7 +82,7 @@ pub fn confirm_running(plan: &Plan) -> Result<bool, LockError> {
 }
 
 /// Says why what follows may take minutes, if another machine has run the tasks.
-fn warn_of_other_machine(plan: &Plan) {
+fn tell_of_other_machine(plan: &Plan) {
     if let Some(host) = ExclusiveLock::other_machine(&lock(plan)) {
         say!("{}", watching(&host, &format!("run the tasks of {}", plan.folder.display())));
     }
@@ -99,7 +99,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
     let held = loop {
         match ExclusiveLock::take(&lock(plan))? {
             Some(held) => break held,
-            None if begun.elapsed() < PATIENCE => std::thread::sleep(POLL_INTERVAL),
+            None if begun.elapsed() < TIMEOUT => std::thread::sleep(POLL_INTERVAL),
             None => {
                 let folder = plan.folder.display();
                 refuse!("another process is running the tasks of {folder}");
@@ -126,7 +126,7 @@ pub fn work(plan: &Plan) -> anyhow::Result<bool> {
 
 /// Cancels the tasks, and waits until the background process has ended. What they did is kept.
 pub fn cancel(plan: &Plan) -> anyhow::Result<()> {
-    warn_of_other_machine(plan);
+    tell_of_other_machine(plan);
     loop {
         // A background process that has just started removes a mark, as left by an earlier one.
         if !plan.is_cancelled() {

@@ -1,6 +1,6 @@
 //! Ctrl-C and the signals that ask a process to end (SIGTERM, SIGHUP). The first one asks the work to stop: it finishes
 //! its step and saves. Work that does not return because it is blocked (by a pipe, a silent server) is waited for no
-//! longer than [`PATIENCE`], a step no longer than [`MAX_STEP`]. A second signal ends the program at once, and so does the
+//! longer than [`TIMEOUT`], a step no longer than [`MAX_STEP`]. A second signal ends the program at once, and so does the
 //! first one if the verb never checks [`flow`]. Every such end removes the program's temporary files: files with their
 //! final names are complete, and work resumes from them. Started by `nohup`, the program ignores SIGHUP.
 
@@ -25,7 +25,7 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 static CANCEL: LazyLock<Cancel> = LazyLock::new(Cancel::default);
 
 /// How long work that is in no step may take to return.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a step may take.
 const MAX_STEP: Duration = Duration::from_mins(1);
 /// Time between two checks of whether a step is under way.
@@ -107,7 +107,7 @@ fn signalled() {
 fn wait() {
     let begun = Instant::now();
     let mut idle = Duration::ZERO;
-    while idle < PATIENCE && begun.elapsed() < MAX_STEP {
+    while idle < TIMEOUT && begun.elapsed() < MAX_STEP {
         sleep(POLL_INTERVAL);
         idle = if CANCEL.is_working() { Duration::ZERO } else { idle + POLL_INTERVAL };
     }
@@ -121,10 +121,10 @@ fn tell(text: &'static str) {
 }
 
 /// Does something on another thread, and waits for it no longer than this.
-fn in_time(patience: Duration, work: impl FnOnce() + Send + 'static) {
+fn in_time(timeout: Duration, work: impl FnOnce() + Send + 'static) {
     let thread = Builder::new().name("ending".into()).spawn(work);
     let begun = Instant::now();
-    while thread.as_ref().is_ok_and(|thread| !thread.is_finished()) && begun.elapsed() < patience {
+    while thread.as_ref().is_ok_and(|thread| !thread.is_finished()) && begun.elapsed() < timeout {
         sleep(Duration::from_millis(1));
     }
 }
@@ -142,7 +142,7 @@ pub fn end_with(code: u8) -> ! {
     }
     // The lock is held until the process ends, at once, so that no other temporary file is begun. The wait is bounded: a network
     // disk may not answer.
-    in_time(PATIENCE, move || {
+    in_time(TIMEOUT, move || {
         let _held = temporary::abandon();
         exit(code);
     });

@@ -23,9 +23,9 @@ use crate::app::state::{Severity, State};
 use crate::model::io::file_lock::{LockedFile, TryLock, lock_within};
 
 /// How long the end of the program waits for a workspace to be written.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a save waits for that of another window in the same folder, unless that hangs.
-const SAVE_PATIENCE: Duration = Duration::from_secs(2);
+const SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl MainWindow {
     /// Makes the window ask for typed paths, whatever file dialogs the system has.
@@ -169,12 +169,12 @@ impl MainWindow {
         self.saving = self.spawn(ctx, "save the workspace", work);
     }
 
-    /// Waits until the workspace is written, before the program ends, for [`PATIENCE`] at most: a disk may never answer, and the
+    /// Waits until the workspace is written, before the program ends, for [`TIMEOUT`] at most: a disk may never answer, and the
     /// session has everything, too. The orders that follow; nothing is opened any more.
     pub(super) fn end_saving(&mut self, ctx: &Context, state: &State) -> Vec<WindowOrder> {
         self.stop_loading();
         let begun = Instant::now();
-        while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < PATIENCE {
+        while self.saving.as_ref().is_some_and(|thread| !thread.is_finished()) && begun.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(1));
         }
         self.take_outcomes(ctx, state);
@@ -189,7 +189,7 @@ impl MainWindow {
 fn locked_folder(path: &Path) -> Option<LockedFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = File::open(folder).ok()?;
-    let locked = lock_within(&folder, SAVE_PATIENCE);
+    let locked = lock_within(&folder, SAVE_TIMEOUT);
     matches!(locked, Ok(TryLock::Acquired)).then(|| LockedFile(folder))
 }
 

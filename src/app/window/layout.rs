@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 32;
 const INITIAL_FOR: &str = "initial_for";
 
 /// Seconds for which a restored initial layout waits for the room that it is for: a new window may still be maximised.
-const PATIENCE: f64 = 0.5;
+const TIMEOUT: f64 = 0.5;
 
 /// The panes in the middle of the window.
 pub struct Layout {
@@ -200,7 +200,7 @@ impl Layout {
     /// Whether it still waits for its room.
     fn waits(&mut self, ui: &Ui, room: Room) -> bool {
         let now = ui.input(|input| input.time);
-        let until = self.waits.map(|until| until.min(now + PATIENCE));
+        let until = self.waits.map(|until| until.min(now + TIMEOUT));
         self.waits = until.filter(|until| self.is_first && room != self.room && now < *until);
         if let Some(until) = self.waits {
             ui.ctx().request_repaint_after(Duration::from_secs_f64(until - now));

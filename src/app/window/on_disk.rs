@@ -14,7 +14,7 @@ use eframe::egui::Ui;
 /// How long an answer holds, in seconds.
 const MAX_AGE_S: f64 = 1.0;
 /// How long a frame waits for an answer, which most disks give at once: without it the frame would show the previous one.
-const PATIENCE: Duration = Duration::from_millis(250);
+const TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl<T: Clone + Default + Send + Sync + 'static> OnDisk<T> {
         if Builder::new().name("disk query".into()).spawn(ask).is_err() {
             query.answer.set(before).ok(); // asked again later
         }
-        while answers && query.is_open() && begun.elapsed() < PATIENCE {
+        while answers && query.is_open() && begun.elapsed() < TIMEOUT {
             sleep(Duration::from_millis(1));
         }
         given_up.store(true, Ordering::SeqCst); // before the last look: an answer is either seen here or drawn by another frame

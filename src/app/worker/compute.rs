@@ -110,8 +110,8 @@ impl Queue {
 
     /// Handles one task inside a long job, waiting for it if `blocking`; returns whether there was one. Defers long jobs.
     fn handle_next(&mut self, engine: &mut Engine, blocking: bool) -> bool {
-        let patience = if blocking { Duration::MAX } else { Duration::ZERO };
-        match self.tasks.recv_timeout(patience) {
+        let timeout = if blocking { Duration::MAX } else { Duration::ZERO };
+        match self.tasks.recv_timeout(timeout) {
             Ok(Task::Run(job)) if job.kind.is_long() && !job.cancel.is_cancelled() => {
                 self.deferred.push_back(job);
             }

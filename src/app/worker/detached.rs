@@ -38,7 +38,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Largest file that describes the process, in bytes.
 const FILE_LIMIT: u64 = 1 << 20;
 /// How long the status of a process that has given its lock back is waited for: on a busy machine it takes a while to end.
-const EXIT_PATIENCE: Duration = Duration::from_secs(30);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Last lines of its log that an error quotes.
 const MAX_LINES: usize = 12;
 /// The exit code of a verb that refuses its command line.
@@ -96,7 +96,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
         events.training(TrainEvent::Ended { finished, failures });
         return Ok(());
     }
-    Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(EXIT_PATIENCE).ok()?.ok())))
+    Err(failure(&out, &log, exit.and_then(|exit| exit.recv_timeout(EXIT_TIMEOUT).ok()?.ok())))
 }
 
 /// Starts the training with the lock `held`, unless it runs or the same request started it before; how it ends is received.

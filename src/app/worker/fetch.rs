@@ -25,7 +25,7 @@ use crate::model::train::run::Run;
 /// Held while a training is planned, which may read a large dataset: every change of a form asks for another plan.
 static PLANNING: Mutex<()> = Mutex::new(());
 /// How long a plan waits for another, which may never end: that of a dataset on a server that does not answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Time between two looks at whether the other has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -34,7 +34,7 @@ struct PlanTurn {
     _held: Option<MutexGuard<'static, ()>>,
 }
 
-/// Waits until no other plan is made, but not longer than [`PATIENCE`]; `None` if this one is not wanted any more.
+/// Waits until no other plan is made, but not longer than [`TIMEOUT`]; `None` if this one is not wanted any more.
 fn wait_for_turn(cancel: &Cancel) -> Option<PlanTurn> {
     let begun = Instant::now();
     loop {
@@ -45,7 +45,7 @@ fn wait_for_turn(cancel: &Cancel) -> Option<PlanTurn> {
         };
         if cancel.is_cancelled() {
             return None;
-        } else if held.is_some() || begun.elapsed() >= PATIENCE {
+        } else if held.is_some() || begun.elapsed() >= TIMEOUT {
             return Some(PlanTurn { _held: held });
         }
         sleep(POLL_INTERVAL);

@@ -38,7 +38,7 @@ use super::jobs::{Cancel, Compute, Event, Fetch, JobId, Request};
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// How long a shutdown waits for a job that does not react; a training was saved after its last epoch.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Capacity of the event queue, beyond which the worker waits.
 const EVENT_CAPACITY: usize = 256;
@@ -170,7 +170,7 @@ impl Worker {
         Some(event)
     }
 
-    /// Cancels every job, ends all threads and waits for them; not longer than [`PATIENCE`] for one that is blocked, by a
+    /// Cancels every job, ends all threads and waits for them; not longer than [`TIMEOUT`] for one that is blocked, by a
     /// file whose reading never ends: that thread ends with the program.
     pub fn shutdown(&mut self) {
         // First: it tells the follower of a detached training that the cancellation below is not meant for the training.
@@ -184,7 +184,7 @@ impl Worker {
         self.events = None;
         let begun = Instant::now();
         for thread in self.threads.drain(..) {
-            while !thread.is_finished() && begun.elapsed() < PATIENCE {
+            while !thread.is_finished() && begun.elapsed() < TIMEOUT {
                 sleep(Duration::from_millis(1));
             }
             if thread.is_finished() {

@@ -161,11 +161,11 @@ impl ExclusiveLock {
 ///
 /// # Errors
 /// Those of the system, except that locks are not supported.
-pub fn lock_within(file: &File, patience: Duration) -> io::Result<TryLock> {
+pub fn lock_within(file: &File, timeout: Duration) -> io::Result<TryLock> {
     let (begun, mut pause) = (Instant::now(), Duration::from_millis(2));
     loop {
         match try_lock(file)? {
-            TryLock::Held if begun.elapsed() < patience => {
+            TryLock::Held if begun.elapsed() < timeout => {
                 sleep(pause);
                 pause = (pause * 2).min(MAX_PAUSE);
             }

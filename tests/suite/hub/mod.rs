@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Mutex;
 
-use ssmprobe::model::backbone::hub::{Hub, HubError, PATIENCE, Progress};
+use ssmprobe::model::backbone::hub::{Hub, HubError, Progress, TIMEOUT};
 use ssmprobe::model::backbone::weights::Weights;
 use ssmprobe::model::io::sha256::of_bytes as sha256;
 
@@ -86,7 +86,7 @@ pub fn client(server: &Server, cache: &Path) -> Hub {
 }
 
 fn client_at(endpoint: String, cache: &Path) -> Hub {
-    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None, patience: PATIENCE }
+    Hub { endpoint, cache: cache.into(), token: None, offline: false, certificates: None, timeout: TIMEOUT }
 }
 
 /// An offline client whose endpoint cannot be reached.

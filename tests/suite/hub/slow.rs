@@ -19,8 +19,8 @@ fn a_download_that_drips_is_given_up_and_resumed() {
             ..Reply::content(request, model)
         });
         let server = hub(&usual(), &dripping);
-        let patience = Duration::from_millis(500);
-        let slow = Hub { patience, ..client(&server, cache.path()) };
+        let timeout = Duration::from_millis(500);
+        let slow = Hub { timeout, ..client(&server, cache.path()) };
         let error = slow.resolve("org/name", &mut proceed).unwrap_err();
         let HubError::Interrupted { done, total, .. } = error else { panic!("{error}") };
         // All of it would take more than an hour.

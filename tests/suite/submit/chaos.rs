@@ -26,7 +26,7 @@ const TASKS: usize = 12;
 /// Time between two failures, in milliseconds.
 const PAUSE: std::ops::Range<u64> = 1_000..5_000;
 /// Longer than all sweeps take, with all their failures.
-const PATIENCE: Duration = Duration::from_mins(40);
+const TIMEOUT: Duration = Duration::from_mins(40);
 
 /// A number from an environment variable, or `usual`.
 fn env_number(name: &str, usual: u64) -> u64 {
@@ -107,7 +107,7 @@ fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
         done(&mut slurm.on(one(&format!("sweep-{sweeps}"), &submit)));
         let (mut next, mut lost_nodes) = (Instant::now(), Vec::<String>::new());
         loop {
-            assert!(begun.elapsed() < PATIENCE, "{report}");
+            assert!(begun.elapsed() < TIMEOUT, "{report}");
             std::thread::sleep(Duration::from_millis(500));
             let now = states(&mut slurm.on(jobs(&folder, &["--json"])));
             if now.values().all(|state| state == "done") {

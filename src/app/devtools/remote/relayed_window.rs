@@ -25,7 +25,7 @@ use crate::app::state::connection::Host;
 const SCROLLED: usize = 600;
 const FRAME: Duration = Duration::from_micros(16_667);
 /// Timeout of one step: longer than any takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 /// Longest wait for a wake-up before the next frame is drawn.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 /// All thumbnails have arrived if none has for this long.
@@ -148,7 +148,7 @@ impl RelayedWindow {
         let _ = self.messages.send(Message::Phase(name, times)); // fails once counting has: its table is empty then
     }
 
-    /// Draws frames until `condition` holds, and one more; an error if a job fails, or after [`PATIENCE`].
+    /// Draws frames until `condition` holds, and one more; an error if a job fails, or after [`TIMEOUT`].
     fn until(&mut self, what: &str, condition: impl Fn(&State) -> bool) -> anyhow::Result<()> {
         let begun = Instant::now();
         loop {
@@ -161,8 +161,8 @@ impl RelayedWindow {
                 self.draw(Vec::new());
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE {
-                bail!("{what} took more than {} s", PATIENCE.as_secs());
+            if begun.elapsed() > TIMEOUT {
+                bail!("{what} took more than {} s", TIMEOUT.as_secs());
             }
             self.wait();
         }

@@ -21,7 +21,7 @@ use crate::app::window::native;
 /// Shortest time between frames: a real window is seldom busier, and the machine stays usable for others.
 const FRAME: Duration = Duration::from_millis(40);
 /// How long the demo may take to open.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Use the window for an hour, and report whether memory, open files or frame times grew.
 #[derive(Args)]
@@ -100,8 +100,8 @@ impl SoakRun {
         if self.over {
             return;
         }
-        let acted = match Visitor::idle(&self.app) && self.begun.elapsed() > PATIENCE {
-            true => Err(anyhow::anyhow!("the demo did not open within {} s", PATIENCE.as_secs())),
+        let acted = match Visitor::idle(&self.app) && self.begun.elapsed() > TIMEOUT {
+            true => Err(anyhow::anyhow!("the demo did not open within {} s", TIMEOUT.as_secs())),
             false => self.visitor.act(&mut self.app),
         };
         let watched = acted.and_then(|()| self.watch.poll(&self.visitor.done(&self.app)));

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::app::devtools::is_real_pointer;
 
 /// Timeout of a stage: longer than any takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the window may take to come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 /// How long the frames of the resting window are counted then.
@@ -129,8 +129,8 @@ impl eframe::App for Driver {
 
     fn logic(&mut self, ctx: &egui::Context, frame: &mut eframe::Frame) {
         self.app.logic(ctx, frame);
-        if self.stage_began.elapsed() > PATIENCE && self.stage != Stage::Over {
-            let why = format!("{} took more than {} s", self.stage.name(), PATIENCE.as_secs());
+        if self.stage_began.elapsed() > TIMEOUT && self.stage != Stage::Over {
+            let why = format!("{} took more than {} s", self.stage.name(), TIMEOUT.as_secs());
             self.fail(why);
         }
         self.step(ctx);

@@ -225,7 +225,7 @@ impl<'a> Client<'a> {
         let out = with_path(partial, atomic_file::step(open))?;
         let done = with_path(partial, out.metadata())?.len();
         // The rate is measured over all attempts, so that reconnecting after every byte counts as slow.
-        let rate = Rate::new(self.hub.patience, Instant::now());
+        let rate = Rate::new(self.hub.timeout, Instant::now());
         let mut target = PartialFile { out, path: partial, done, rate };
         if done > remote.size {
             target.truncate()?;
@@ -317,7 +317,7 @@ impl<'a> Client<'a> {
 
 /// An HTTP client for `hub`; `sending` limits the time to send a request's body.
 pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubError> {
-    let patience = Some(Duration::from_secs(30));
+    let timeout = Some(Duration::from_secs(30));
     let roots = match &hub.certificates {
         Some(path) => certificates(path)?,
         None => RootCerts::WebPki,
@@ -326,10 +326,10 @@ pub(super) fn agent(hub: &Hub, sending: Option<Duration>) -> Result<Agent, HubEr
         .http_status_as_error(false)
         .user_agent(concat!("ssmprobe/", env!("CARGO_PKG_VERSION")))
         .accept_encoding("identity") // ranges and sizes refer to the uncompressed file
-        .timeout_connect(patience)
+        .timeout_connect(timeout)
         .timeout_send_body(sending)
-        .timeout_recv_response(patience)
-        .timeout_per_read(patience)
+        .timeout_recv_response(timeout)
+        .timeout_per_read(timeout)
         // The metadata of a large file is in the headers of its redirect to the store, and every
         // redirect needs its own decision whether the token may be sent.
         .max_redirects(0)

@@ -69,13 +69,13 @@ pub struct Hub {
     /// File of root certificates (PEM) to trust instead of Mozilla's, for networks that intercept TLS.
     pub certificates: Option<PathBuf>,
     /// A download that receives less than 64 KiB in this time is given up; the received bytes are kept.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
-/// The default of [`Hub::patience`].
-pub const PATIENCE: Duration = Duration::from_mins(1);
+/// The default of [`Hub::timeout`].
+pub const TIMEOUT: Duration = Duration::from_mins(1);
 /// Time limit of a check of whether the Hub is reachable.
-const REACH_PATIENCE: Duration = Duration::from_secs(10);
+const REACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The folder of the backbone `source`: an existing folder, or `organisation/name[@revision]` on
 /// the Hub that the environment describes. See [`Hub::resolve`].
@@ -140,7 +140,7 @@ impl Hub {
             token,
             offline: is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
             certificates: path("SSL_CERT_FILE").or_else(|| path("REQUESTS_CA_BUNDLE")),
-            patience: PATIENCE,
+            timeout: TIMEOUT,
         })
     }
 
@@ -158,7 +158,7 @@ impl Hub {
     /// The HTTP status of the endpoint's front page, requested without the token; or why there is no response.
     pub fn reach(&self) -> Result<u16, String> {
         let agent = download::agent(self, None).map_err(|error| error.to_string())?;
-        let request = agent.head(&self.endpoint).config().timeout_global(Some(REACH_PATIENCE)).build();
+        let request = agent.head(&self.endpoint).config().timeout_global(Some(REACH_TIMEOUT)).build();
         request.call().map(|answer| answer.status().as_u16()).map_err(|error| error.to_string())
     }
 

@@ -21,7 +21,7 @@ use crate::model::io::sha256;
 /// Largest response that is read, in bytes.
 const MAX_ANSWER: u64 = 4 << 20;
 /// Time limit for sending one request's body.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 /// Number of leading bytes of a file by which the Hub distinguishes text from binary files.
 const SAMPLE: usize = 512;
 /// Media type of the Git LFS API.
@@ -84,7 +84,7 @@ impl Hub {
             return Err(HubError::OfflinePush);
         }
         let token = self.token.as_deref().ok_or(HubError::NoToken)?;
-        let session = Session { hub: self, id, token, agent: agent(self, Some(PATIENCE))? };
+        let session = Session { hub: self, id, token, agent: agent(self, Some(TIMEOUT))? };
         if !spec.update {
             session.create(spec.private)?;
         }
