@@ -12,7 +12,7 @@ use crate::app::jobs::{Event, JobId, Progress, Request};
 const MAX_TOASTS: usize = 5;
 /// Most entries of the log.
 const MAX_LOG: usize = 1000;
-/// Work that took at least this long may have been left to itself.
+/// Work that took at least this long may have been left unattended.
 pub const LONG_WORK: Duration = Duration::from_secs(10);
 
 /// A job of the worker, running or failed.
@@ -211,7 +211,7 @@ impl State {
     }
 
     /// Notes that something could not be opened, with a remedy; several failures share one note while it is shown,
-    /// which tells the last: the others may be of what was opened before.
+    /// which gives the last: earlier ones may concern what was opened before.
     fn note_failure(&mut self, error: &UserError) {
         let reason = error.one_line();
         if let Some(Failure { toast, count }) = &mut self.failure
@@ -270,7 +270,7 @@ impl State {
                 };
                 let longest = longest.max(progress.map_or(Duration::ZERO, |progress| progress.elapsed));
                 let has_result = match kind {
-                    // A lookup of what is known from before is no work that somebody waits for.
+                    // Nobody waits for a lookup of stored results.
                     JobKind::Evaluate => self.evaluations.job() == Some(*job),
                     JobKind::Stability => self.stabilities.has_result(*job),
                     JobKind::Removal => self.removals.has_result(*job),

@@ -301,8 +301,8 @@ impl Library {
         Some(Reader { probe, file, backbone, weights, options })
     }
 
-    /// The seed of an image's random orders: its index in the whole dataset, or among the library's images of none, which return in this
-    /// order with a session while datasets open anew.
+    /// The seed of an image's random orders: its index in the whole dataset, or among the library's images without one, whose order a
+    /// session restores while datasets are opened again.
     pub fn image_seed(&self, image: ImageId) -> u64 {
         let label = self.images.get(&image).and_then(|image| image.label);
         let index = label.and_then(|label| self.split(label.dataset)?.samples.get(label.at).copied());

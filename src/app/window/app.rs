@@ -45,7 +45,7 @@ pub struct App {
     pub(super) changed: Option<Instant>,
     /// The warning shown since the session was last written.
     pub(super) session_warning: SessionWarning,
-    /// The file of what was open before what is; `None` if that was nothing, or is in no file.
+    /// The file of what was open before; `None` if nothing was, or if no file has it.
     pub(super) put_aside_in: Option<PathBuf>,
     /// Theme and zoom factor that egui was last given.
     shown: Option<(ThemeChoice, f32)>,
@@ -332,7 +332,7 @@ impl App {
         self.save_session_if_due(ctx);
     }
 
-    /// Draws the state, and executes what the person chose.
+    /// Draws the state, and executes what the user chose.
     pub fn draw(&mut self, ui: &mut egui::Ui) {
         let orders = self.window.ui(ui, &self.state);
         if orders.is_empty() {

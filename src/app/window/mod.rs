@@ -93,7 +93,7 @@ pub struct MainWindow {
     background: BackgroundWork,
     /// Opens written files with the system's program.
     pub opener: Opener,
-    /// What was ordered and is not carried out yet.
+    /// Orders that are not carried out yet.
     orders: Vec<WindowOrder>,
     /// What is to be done once a question about a workspace that opens is answered.
     afterwards: Vec<Command>,

@@ -269,7 +269,7 @@ impl Behavior<Pane> for Panes<'_, '_> {
     }
 
     fn on_edit(&mut self, edit: EditAction) {
-        // Activating a tab is no change of the layout.
+        // Activating a tab does not change the layout.
         if matches!(edit, EditAction::TileResized | EditAction::TileDropped) {
             self.edited = Some(edit);
         }

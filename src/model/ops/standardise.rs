@@ -1,4 +1,4 @@
-//! Standardises the rows or the columns of a matrix: less their mean, over their spread. On GPUs forward and backward are one launch
+//! Standardises the rows or the columns of a matrix: minus their mean, divided by their spread. On GPUs forward and backward are one launch
 //! each, with one workgroup per line; burn's operations take eight and twenty launches, each of which reads the whole matrix.
 
 use crate::model::ops::gpu::prelude::*;
@@ -15,7 +15,7 @@ pub enum Spread {
     Root(f64),
 }
 
-/// Every line of `x` `[M, K]` along `axis` (0: columns, 1: rows), less its mean and divided by its spread: `[M, K]`.
+/// Every line of `x` `[M, K]` along `axis` (0: columns, 1: rows), minus its mean and divided by its spread: `[M, K]`.
 pub fn standardise(x: Tensor<2>, axis: usize, spread: Spread) -> Tensor<2> {
     if let Some(standardised) = fused(&x, axis, spread) {
         return standardised;

@@ -110,7 +110,7 @@ pub struct Evaluation {
     pub means: Means,
 }
 
-/// What made some results: whether the same files are at hand can be told from it later.
+/// What produced the results, so that a later run can check whether the same files are at hand.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Name and version of the program.
@@ -224,7 +224,7 @@ impl Evaluation {
         self.measures.get(CONFIDENCE).and_then(|column| column.get(image)).is_some_and(|v| v.is_finite())
     }
 
-    /// Whether the predicted class of an image is right; `None` if it could not be read.
+    /// Whether the predicted class of an image is the true one; `None` if it could not be read.
     pub fn is_correct(&self, image: usize) -> Option<bool> {
         self.readable(image).then(|| self.predicted[image] == self.set.class[image])
     }
