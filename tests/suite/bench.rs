@@ -114,7 +114,7 @@ fn what_cannot_be_measured_is_refused_with_what_can() {
 /// A soak of 30 seconds, on a slow machine of more, does its work and judges its measurements; `scripts/test-all` runs one of an hour.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_short_soak_looks_asks_trains_and_judges() {
+fn a_short_soak_explains_evaluates_trains_and_gives_a_verdict() {
     let soak = |seconds: u64| {
         let output = bench(&["soak", "--seconds", &seconds.to_string(), "--headless"]).output();
         let Output { status, stdout, stderr } = output.expect("the program runs");

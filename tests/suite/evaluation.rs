@@ -134,7 +134,7 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 }
 
 #[test]
-fn an_evaluation_says_of_every_image_what_a_look_says() {
+fn an_evaluation_says_of_every_image_what_its_explanation_says() {
     let folder = dataset(3);
     let (mut desk, part, request) = open_dataset(folder.path());
     assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
@@ -311,7 +311,7 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
 }
 
 #[test]
-fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
+fn images_inside_parquet_files_are_evaluated_explained_and_shrunk() {
     let (mut desk, part, request) = open_dataset(&root().join("tests/fixtures/parquet/hub"));
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
@@ -337,7 +337,7 @@ fn images_inside_parquet_files_are_evaluated_looked_at_and_shrunk() {
 }
 
 #[test]
-fn a_look_is_answered_in_the_middle_of_an_evaluation_and_an_evaluation_can_be_cancelled() {
+fn an_explanation_is_computed_in_the_middle_of_an_evaluation_which_can_be_cancelled() {
     let folder = dataset(40);
     let (mut desk, _, request) = open_dataset(folder.path());
     desk.worker.send(request.clone());
@@ -1006,7 +1006,7 @@ fn a_click_leads_to_the_images_and_the_gallery_sorts_and_filters() {
 }
 
 #[test]
-fn the_gallery_shows_what_passes_for_the_column_that_is_looked_at() {
+fn the_gallery_shows_what_passes_for_the_focused_column() {
     let (mut window, part) = with_part();
     window.harness.state_mut().dispatch(Command::Evaluate { all: false });
     // The first probe is wrong on images 0, 4 and 8, the second on 2 alone.
@@ -1152,7 +1152,7 @@ fn of_evaluations_that_are_not_on_screen_the_latest_are_kept() {
 }
 
 #[test]
-fn a_change_whose_evaluation_was_called_off_is_evaluated_once_that_is_asked_for() {
+fn an_intervention_whose_evaluation_was_cancelled_is_evaluated_on_request() {
     let (mut state, _) = with_dataset();
     let ask = request_evaluation(&mut state);
     assert!(!Action::EvaluateShown.enabled(&state), "it would begin again");
@@ -1265,7 +1265,7 @@ fn a_column_whose_image_went_with_another_split_shows_the_current_one() {
 }
 
 #[test]
-fn a_dataset_that_is_read_anew_keeps_what_is_looked_at() {
+fn a_dataset_that_is_read_again_keeps_the_current_image() {
     let (mut state, part) = with_dataset();
     let column = state::column(&state, 0);
     let [selected, other] = [3, 5].map(|at| *state.library.images.get_index(at).expect("an image").0);

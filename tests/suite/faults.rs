@@ -374,8 +374,8 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
 }
 
 #[test]
-fn an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken() {
-    apart("faults::an_evaluation_that_cannot_be_kept_is_refused_before_tokens_are_taken", || {
+fn an_evaluation_that_cannot_be_stored_is_refused_before_tokens_are_extracted() {
+    apart("faults::an_evaluation_that_cannot_be_stored_is_refused_before_tokens_are_extracted", || {
         let desk = run::Desk::new(24, 12);
         run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
         let [ran, cache] = ["run", "other"].map(|name| desk.path(name).display().to_string());

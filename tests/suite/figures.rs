@@ -69,7 +69,7 @@ fn wrong_usage_has_its_own_exit_code() {
 }
 
 #[test]
-fn what_a_source_does_not_heed_is_refused_beside_it() {
+fn a_flag_that_a_source_does_not_use_is_refused_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     for (source, flags) in [
         (

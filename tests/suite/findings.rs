@@ -120,7 +120,7 @@ fn probes_of_one_name_in_a_finding_have_that_of_their_run_or_folder_beside_it() 
 }
 
 #[test]
-fn the_probe_that_was_looked_through_comes_back_when_a_finding_is_taken_back() {
+fn undoing_the_view_of_a_finding_shows_the_probe_from_before() {
     let mut state = story();
     let id = keep(&mut state, "Edge");
     let second = column(&state, 1);
@@ -134,7 +134,7 @@ fn the_probe_that_was_looked_through_comes_back_when_a_finding_is_taken_back() {
 }
 
 #[test]
-fn findings_are_put_in_order_written_on_deleted_and_all_of_it_taken_back() {
+fn findings_are_reordered_edited_and_deleted_and_all_of_it_is_undone() {
     let mut state = story();
     let ids: Vec<FindingId> = ["one", "two", "three"].iter().map(|note| keep(&mut state, note)).collect();
     let notes = |state: &State| {
@@ -406,7 +406,7 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
 }
 
 #[test]
-fn sharing_is_called_off_and_says_what_failed() {
+fn sharing_is_cancelled_and_says_what_failed() {
     let mut state = story();
     keep(&mut state, "");
     let all = kept(&state);

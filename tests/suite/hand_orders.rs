@@ -434,7 +434,7 @@ fn answer_explain(state: &mut State, requests: Vec<Request>, probe: &Probe, toke
 }
 
 #[test]
-fn edits_are_shown_at_once_and_taken_back() {
+fn edits_are_shown_at_once_and_undone() {
     let (probe, tokens) = (probe("sinkhorn", Sharing::Channel), image(11));
     let mut state = state::story();
     let id = state::column(&state, 0);

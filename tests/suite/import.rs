@@ -495,7 +495,7 @@ fn a_model_of_timm_is_read_as_the_configuration_beside_its_weights_says() {
 }
 
 #[test]
-fn arguments_of_a_model_of_timm_are_heeded_or_refused() {
+fn arguments_of_a_timm_model_are_used_or_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     save(&tensors(), &at("model.safetensors"));

@@ -73,8 +73,8 @@ fn scenes() -> run::Desk {
 
 #[cfg(unix)]
 #[test]
-fn a_window_killed_while_it_takes_tokens_or_trains_loses_nothing() {
-    const NAME: &str = "kills::a_window_killed_while_it_takes_tokens_or_trains_loses_nothing";
+fn a_window_killed_while_it_extracts_tokens_or_trains_loses_nothing() {
+    const NAME: &str = "kills::a_window_killed_while_it_extracts_tokens_or_trains_loses_nothing";
     if let Some(disk) = disk_of_killed() {
         let ended = train(&mut Desk::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
         assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
@@ -139,8 +139,8 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
 }
 
 #[test]
-fn a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right() {
-    apart("kills::a_device_lost_in_a_look_or_a_step_ends_that_job_and_the_next_is_right", || {
+fn a_device_lost_in_an_explanation_or_a_step_ends_that_job_and_the_next_is_right() {
+    apart("kills::a_device_lost_in_an_explanation_or_a_step_ends_that_job_and_the_next_is_right", || {
         let scenes = scenes();
         let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
         let [one, two] = ["images/one.png", "images/sub/two.png"].map(fixture);

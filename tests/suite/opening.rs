@@ -462,7 +462,7 @@ fn an_evaluation_that_waits_is_not_on_a_dataset_that_is_opened_after_it_was_aske
 }
 
 #[test]
-fn the_next_training_is_on_the_dataset_that_is_looked_at_until_another_is_chosen() {
+fn the_next_training_is_on_the_dataset_in_use_until_another_is_chosen() {
     let mut state = story();
     let data = |state: &State| state.training.form.data.clone();
     for name in ["birds", "cars"] {

@@ -594,7 +594,7 @@ fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
 
 /// A file in place of a folder is refused before a backbone runs, also for root, whom permissions do not stop.
 #[test]
-fn a_place_that_cannot_be_written_is_refused_before_tokens_are_taken() {
+fn a_folder_that_cannot_be_written_is_refused_before_tokens_are_extracted() {
     let desk = Desk::new(24, 12);
     let file = desk.path("file");
     fs::write(&file, "").expect("a file");

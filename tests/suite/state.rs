@@ -469,7 +469,7 @@ fn errors_stay_until_they_are_read() {
 }
 
 #[test]
-fn a_failed_look_is_told_in_its_columns_and_tried_again() {
+fn a_failed_explanation_is_reported_in_its_columns_and_retried() {
     let mut state = story();
     let look = does(&mut state, Command::Step(1)).expect("a look");
     let fault = UserError::new("device lost").remedy("Run on the CPU instead");
@@ -493,7 +493,7 @@ fn a_failed_look_is_told_in_its_columns_and_tried_again() {
 }
 
 #[test]
-fn closing_is_taken_back_and_done_again() {
+fn closing_is_undone_and_redone() {
     let mut state = story();
     let id = *state.library.probes.get_index(0).unwrap().0;
     let pinned = column(&state, 0);
@@ -556,7 +556,7 @@ fn what_was_opened_again_meanwhile_is_left_as_it_is() {
 }
 
 #[test]
-fn a_step_that_led_to_no_other_image_leaves_the_one_that_is_looked_at() {
+fn undoing_a_step_that_led_to_no_other_image_leaves_the_current_one() {
     let mut state = story();
     let pinned = column(&state, 0);
     for command in [Command::Pin(Some(pinned)), Command::Step(2), Command::Undo] {
@@ -578,7 +578,7 @@ fn closing_the_current_image_leads_to_the_next_and_from_the_last_one_back() {
 }
 
 #[test]
-fn settings_are_taken_back_and_a_slider_is_one_step() {
+fn settings_are_undone_and_a_slider_is_one_step() {
     let mut state = story();
     for step in 1..=50 {
         let options = Options { opacity: step as f32 / 100.0, ..Options::default() };
@@ -841,7 +841,7 @@ fn a_workspace_comes_back_as_it_was() {
 }
 
 #[test]
-fn masks_that_are_chosen_are_asked_for_taken_back_and_kept() {
+fn chosen_masks_are_requested_undone_and_saved() {
     let mut state = story();
     let asked = |state: &mut State, command: Command| {
         let requests = state.dispatch(command);
@@ -987,7 +987,7 @@ fn strange_workspace_files_are_refused_by_name() {
 }
 
 #[test]
-fn stars_and_notes_are_found_taken_back_and_kept_with_the_image_they_are_on() {
+fn stars_and_notes_are_found_undone_and_kept_with_their_image() {
     let home = TempDir::new().expect("a folder");
     let there = |name: &str| home.path().join("here").join(name);
     std::fs::create_dir_all(there("birds")).expect("a folder");

@@ -396,7 +396,7 @@ fn a_dataset_that_opens_while_a_field_is_typed_into_stays_in_the_form() {
 }
 
 #[test]
-fn tokens_are_taken_before_curves_are_drawn() {
+fn tokens_are_extracted_before_curves_are_drawn() {
     let mut pane = Pane::filled();
     let job = pane.start();
     pane.deliver(Event::Progress(job, progress("Extracting tokens", [500, 12_500], Unit::Items, 5)));

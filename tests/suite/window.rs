@@ -844,7 +844,7 @@ fn of_ten_thousand_images_those_in_sight_are_drawn() {
 }
 
 #[test]
-fn every_figure_has_a_pane_and_no_look_is_lost() {
+fn every_figure_has_a_pane_and_no_request_is_lost() {
     let mut window = Window::ready();
     for figure in FIGURES {
         window.show(figure.id());

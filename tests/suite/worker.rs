@@ -273,7 +273,7 @@ fn held<const TEST: usize>() -> WorkerEnv {
 }
 
 #[test]
-fn of_fifty_looks_the_last_is_answered() {
+fn of_fifty_explanations_the_last_is_computed() {
     let mut desk = Desk::with(held::<0>(), &["sinkhorn"]);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
     for job in 10..60 {
@@ -293,7 +293,7 @@ fn of_fifty_looks_the_last_is_answered() {
 }
 
 #[test]
-fn a_running_look_ends_when_it_is_cancelled() {
+fn a_running_explanation_ends_when_it_is_cancelled() {
     let mut desk = Desk::with(held::<1>(), &["gap"]);
     desk.worker.send(look(10, &fixture("images/one.png"), 1));
     desk.until(|event| matches!(event, Event::Started(JobId(10))));

@@ -90,7 +90,7 @@ fn names(marks: &Marks) -> Vec<String> {
 }
 
 #[test]
-fn single_errors_are_seen_in_both_looks_and_more_of_them_better() {
+fn single_errors_are_visible_in_both_themes_and_several_more_so() {
     for theme in looks() {
         for (classes, choice) in CLASSES.into_iter().map(|n| (n, Choice::default())).chain([(200, all())]) {
             let plot = plot("confusion", classes, choice);

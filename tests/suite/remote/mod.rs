@@ -270,7 +270,7 @@ fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
 
 /// Over a slow line many events wait: a newer list of thumbnails calls off those of an older one all the same.
 #[test]
-fn what_is_called_off_is_not_sent_to_its_end() {
+fn what_is_cancelled_is_not_sent_to_its_end() {
     const ALL: u64 = 400;
     let mut command = program();
     command.args(["serve", "--stdio"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

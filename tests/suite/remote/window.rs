@@ -353,8 +353,9 @@ fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
 
 /// In a child process, whose PATH has the ssh that is configured for this sshd.
 #[test]
-fn a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed() {
-    const NAME: &str = "remote::window::a_window_looks_through_a_real_sshd_and_goes_on_after_ssh_was_killed";
+fn a_window_works_through_a_real_sshd_and_continues_after_ssh_was_killed() {
+    const NAME: &str =
+        "remote::window::a_window_works_through_a_real_sshd_and_continues_after_ssh_was_killed";
     if !is_child(NAME) {
         let Some(sshd) = Sshd::start() else { return };
         fs::write(sshd.folder.path().join("place"), sshd.place()).expect("a file");

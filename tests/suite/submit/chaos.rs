@@ -76,7 +76,7 @@ fn try_call(slurm: &Slurm, name: &str, words: &[&str]) -> Option<()> {
 }
 
 #[test]
-fn a_sweep_that_is_hit_again_and_again_comes_to_the_bytes_of_one_in_a_piece() {
+fn a_sweep_with_many_faults_ends_with_the_bytes_of_an_undivided_one() {
     let Some(slurm) = Slurm::start() else { return };
     let (seed, wanted) = (env_number("SSMPROBE_CHAOS", 1), env_number("SSMPROBE_LOSSES", 5) as usize);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -133,7 +133,7 @@ fn suspended(slurm: &Slurm, library: &Path, desk: &Desk, out: &str) -> u32 {
 }
 
 #[test]
-fn a_sweep_on_four_nodes_comes_to_the_bytes_of_one_in_a_piece() {
+fn a_sweep_on_four_nodes_ends_with_the_bytes_of_an_undivided_one() {
     let Some(slurm) = Slurm::start() else { return };
     let desk = Desk::new(36, 12);
     let points = ["--grid", "state_dim=2,8", "--seeds", "3"];

@@ -89,7 +89,7 @@ pub fn sweep(desk: &Desk, out: &str, more: &[&str]) -> Command {
 }
 
 #[test]
-fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
+fn a_training_in_parts_ends_with_the_bytes_of_an_undivided_one() {
     let desk = Desk::new(150, 12);
     let in_tasks = ["--submit", "local", "--tasks", "4", "--array-limit", "2", "--wait", "--json"];
     let (stdout, stderr) = succeeds(&mut desk.train("parts", 2, &in_tasks));
@@ -131,7 +131,7 @@ fn a_training_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
 }
 
 #[test]
-fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
+fn a_sweep_in_parts_ends_with_the_bytes_of_an_undivided_one() {
     let desk = Desk::new(24, 12);
     done(&mut sweep(&desk, "whole", &["--seeds", "3"]));
     // Blocks of two and of three of the five heads, and parts of several seeds.
@@ -146,7 +146,7 @@ fn a_sweep_in_parts_comes_to_the_bytes_of_one_in_a_piece() {
 }
 
 #[test]
-fn tokens_are_taken_in_parts() {
+fn tokens_are_extracted_in_parts() {
     let desk = Desk::new(150, 12);
     let extract = |cache: &str, more: &[&str]| {
         let mut command = desk.on_data("extract", cache);
@@ -307,7 +307,7 @@ fn evaluated(desk: &Desk, run: &str) -> (Vec<u8>, BTreeMap<String, Vec<u8>>) {
 }
 
 #[test]
-fn an_evaluation_in_parts_of_the_images_is_one_in_a_piece_to_the_bit() {
+fn an_evaluation_in_parts_of_the_images_equals_an_undivided_one_to_the_bit() {
     let desk = Desk::new(24, 13);
     // One image has regions, and one cannot be read.
     let known = &entries(&entries(&desk.data().join("val"))[0])[0];

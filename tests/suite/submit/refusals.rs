@@ -101,7 +101,7 @@ fn what_is_asked_of_slurm_prevails_over_what_a_user_has_set_for_sbatch() {
 }
 
 #[test]
-fn tasks_that_cannot_be_written_down_are_taken_back() {
+fn tasks_that_cannot_be_recorded_are_cancelled() {
     let desk = Desk::new(24, 12);
     let plan = desk.path("run/tasks/plan.json");
     let in_the_way = format!("rm '{0}' && mkdir '{0}'; echo 7", plan.display());

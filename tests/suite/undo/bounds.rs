@@ -21,7 +21,7 @@ fn the_latest_step_alone_keeps_traces_alive() {
 }
 
 #[test]
-fn closing_half_of_many_images_is_taken_back_within_seconds() {
+fn closing_half_of_many_images_is_undone_within_seconds() {
     const MANY: usize = 200_000;
     let mut state = State::new(Settings::default());
     let job = state.dispatch(Command::OpenImages(vec!["many".into()]))[0].job().expect("a job");

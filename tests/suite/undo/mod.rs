@@ -203,7 +203,7 @@ proptest! {
 
     /// Undo and redo restore the recorded states, and a new step clears redo, whatever happens in between.
     #[test]
-    fn steps_are_taken_back_and_done_again_in_any_order(acts in proptest::collection::vec(act(), 1..70)) {
+    fn steps_are_undone_and_redone_in_any_order(acts in proptest::collection::vec(act(), 1..70)) {
         play(&acts);
     }
 }
@@ -231,7 +231,7 @@ fn an_image_that_was_opened_while_its_dataset_was_closed_is_not_lost() {
 }
 
 #[test]
-fn every_command_that_is_a_step_is_taken_back_to_what_was_before_it() {
+fn undoing_any_command_that_is_a_step_restores_what_was_before_it() {
     for kind in Kind::ALL.iter().filter(|kind| matches!(kind.class(), Class::Step | Class::Slide)) {
         let mut sitting = Sitting::new();
         let numbers = (0..=255).map(|n: u8| [n, n.wrapping_mul(7), n.wrapping_mul(31)]);
@@ -258,7 +258,7 @@ fn every_command_that_is_a_step_is_taken_back_to_what_was_before_it() {
 
 /// A slider that comes back to its start leaves a step that changes nothing, into which the next one is merged.
 #[test]
-fn what_is_slid_on_after_it_came_back_is_taken_back_to_the_start() {
+fn what_is_slid_on_after_an_undo_is_undone_to_the_start() {
     let mut sitting = Sitting::new();
     let start = sitting.state.backbone_options;
     let read_at = |pixels| Command::SetBackboneOptions(BackboneOptions { pixels, ..start });
