@@ -303,7 +303,7 @@ mod tests {
         // A busy machine may be silent for longer before it has started the shell.
         let silences = [2, 8, 32, 128].map(Duration::from_secs);
         let has_spoken = silences.into_iter().any(|silence| {
-            let times = Times { silence, look: Duration::from_millis(100), ..TIMES };
+            let times = Times { silence, check: Duration::from_millis(100), ..TIMES };
             let Ok(mut remote) = remote(&[Event::Memory(1)], "exec sleep 600", times) else { return false };
             let mut next = || remote.recv_timeout(Duration::from_mins(5));
             let Ok(event) = next() else { return false };

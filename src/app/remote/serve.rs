@@ -315,18 +315,18 @@ mod tests {
 
     /// Whether a worker ends by this much silence only after the signs of its client have ended.
     fn is_kept_by_signs(silence: Duration) -> bool {
-        let times = Times { silence, look: Duration::from_millis(20), ..TIMES };
+        let times = Times { silence, check: Duration::from_millis(20), ..TIMES };
         let (sender, inputs) = sync_channel(INPUT_CAPACITY);
         let (to_loop, (from, mut to)) = (sender.clone(), io::pipe().unwrap());
         let on_silence = move || drop(to_loop.try_send(Input::End(Some(FrameError::Silent))));
         let from = BufReader::new(Watched::new(from, times, on_silence).unwrap());
         let (mut out, begun, lasts) = (Vec::<u8>::new(), Instant::now(), times.silence * 3 / 2);
         let give_signs = move || {
-            // The worker looks whether it is time for a sign after every request.
+            // After every request the worker checks whether a heartbeat is due.
             frame::write(&mut to, &Request::Follow(Vec::new()), false).unwrap();
             while begun.elapsed() < lasts {
                 frame::write_heartbeat(&mut to).unwrap();
-                sleep(times.look);
+                sleep(times.check);
             }
             to // the pipe stays open
         };

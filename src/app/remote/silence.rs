@@ -14,18 +14,18 @@ use std::time::{Duration, Instant};
 /// The times of a connection, the same at both ends; tests have shorter ones.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    /// The longest time between two writes. It is shorter than [`look`](Self::look): of two ends that were asleep together each gives
-    /// a heartbeat before the other's second look, though the clock of Windows went on and no wait did.
+    /// The longest time between two writes. It is shorter than [`check`](Self::check): of two ends that were asleep together each gives
+    /// a heartbeat before the other's second check, though the clock of Windows went on and no wait did.
     pub(super) beat: Duration,
     /// The longest time in which nothing may come.
     pub(super) silence: Duration,
-    /// Time between two looks at whether anything has come.
-    pub(super) look: Duration,
+    /// Time between two checks of whether anything has come.
+    pub(super) check: Duration,
 }
 
 /// The times of every connection.
 pub(super) const TIMES: Times =
-    Times { beat: Duration::from_secs(10), silence: Duration::from_mins(3), look: Duration::from_secs(15) };
+    Times { beat: Duration::from_secs(10), silence: Duration::from_mins(3), check: Duration::from_secs(15) };
 
 /// Since when a read has waited; `None` while what came is dealt with, however long that takes.
 type Waiting = Mutex<Option<Instant>>;
@@ -67,12 +67,12 @@ impl<R: Read> Read for Watched<R> {
     }
 }
 
-/// Waits until nothing has come for too long at two looks in a row: at the first, a process that was asleep has yet to read what came,
+/// Waits until nothing has come for too long at two checks in a row: at the first, a process that was asleep has yet to read what came,
 /// and its network may be away for some seconds. `false` once the reader is dropped.
 fn falls_silent(reader: &Weak<Waiting>, times: Times) -> bool {
     let mut doubted = false;
     loop {
-        sleep(times.look);
+        sleep(times.check);
         let Some(waiting) = reader.upgrade() else { return false };
         let since = *waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let is_silent = since.is_some_and(|since| since.elapsed() > times.silence);
@@ -87,14 +87,14 @@ fn falls_silent(reader: &Weak<Waiting>, times: Times) -> bool {
 mod tests {
     use super::*;
 
-    /// Whether a reader that has waited since `since` and is dropped after this number of looks is found silent, and when.
-    fn watched(since: Option<Instant>, times: Times, looks: u32) -> (bool, Duration) {
+    /// Whether a reader that has waited since `since` and is dropped after this number of checks is found silent, and when.
+    fn watched(since: Option<Instant>, times: Times, checks: u32) -> (bool, Duration) {
         let (waiting, begun) = (Arc::new(Mutex::new(since)), Instant::now());
         let reader = Arc::downgrade(&waiting);
         std::thread::scope(|scope| {
             let watch = scope.spawn(move || (falls_silent(&reader, times), begun.elapsed()));
-            while !watch.is_finished() && begun.elapsed() < looks * times.look {
-                sleep(times.look);
+            while !watch.is_finished() && begun.elapsed() < checks * times.check {
+                sleep(times.check);
             }
             drop(waiting);
             watch.join().unwrap()
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn only_a_read_that_waits_for_long_is_silence() {
-        let times = Times { silence: Duration::ZERO, look: Duration::from_millis(20), ..TIMES };
+        let times = Times { silence: Duration::ZERO, check: Duration::from_millis(20), ..TIMES };
         let (is_silent, after) = watched(Some(Instant::now()), times, 15_000);
-        assert!(is_silent && after >= 2 * times.look, "what was asleep has until the second look to read");
+        assert!(is_silent && after >= 2 * times.check, "what was asleep has until the second check to read");
         assert!(!watched(Some(Instant::now()), Times { silence: TIMES.silence, ..times }, 10).0);
         // What came waits to be fetched, by a window that is hidden.
         assert!(!watched(None, times, 10).0);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn who_was_asleep_gives_a_sign_before_the_second_look() {
-        assert!(TIMES.beat < TIMES.look);
+        assert!(TIMES.beat < TIMES.check);
     }
 
     #[test]

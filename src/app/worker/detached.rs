@@ -74,7 +74,7 @@ pub(super) fn run(request: &TrainCommand, events: &mut JobEvents, closing: &Canc
     let host = Some(started.host.clone()).filter(|host| !host.is_empty() && *host != host_name());
     events.training(TrainEvent::Detached { folder: out.clone(), pid, began, host });
     let (mut follower, mut stopped) = (Follower::new(&out), false);
-    while !follower.look(events)? {
+    while !follower.poll(events)? {
         // A worker that shuts down sets `closing` before it cancels every job: that must not stop the training.
         if events.cancel().is_cancelled() && !closing.is_cancelled() && !stopped {
             // As of now: whoever had just started it may have been about to replace what an earlier training left.

@@ -37,7 +37,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Tells what is new in its logs and its folder; whether it has ended and what it left is read, or cannot be.
-    pub fn look(&mut self, events: &mut JobEvents) -> anyhow::Result<bool> {
+    pub fn poll(&mut self, events: &mut JobEvents) -> anyhow::Result<bool> {
         let ended = has_ended(self.out, &mut self.failures)?;
         for (log, file) in self.logs.iter_mut().enumerate() {
             file.lines(ended, |line, at| {
@@ -109,7 +109,7 @@ mod tests {
         let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
         // Four of its epochs are done.
         let out = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/frozen/stopped");
-        assert!(Follower::new(&out).look(&mut events).unwrap());
+        assert!(Follower::new(&out).poll(&mut events).unwrap());
         sleep(Duration::from_millis(600)); // before, no speed is estimated
         let taken = |done: u64| events.clock.progress(EPOCHS, done, None, Unit::Items).elapsed;
         assert!(taken(5) > taken(8), "a fifth in this time is slower than four more");
@@ -123,7 +123,7 @@ mod tests {
             let sender = EventSender::new(sync_channel(4).0, Arc::new(|| ()), false);
             let mut events = JobEvents::new(&sender, JobId(1), &Cancel::default());
             let mut follower = Follower::new(folder.path());
-            (0..ATTEMPTS).all(|_| !follower.look(&mut events).unwrap()) && follower.look(&mut events).unwrap()
+            (0..ATTEMPTS).all(|_| !follower.poll(&mut events).unwrap()) && follower.poll(&mut events).unwrap()
         };
         assert!(is_told_last(|run| atomic_file::write(run, b"{").unwrap()));
         // A link to itself cannot be followed, as what lies on a disk that does not answer.
