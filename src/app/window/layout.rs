@@ -9,7 +9,7 @@ use egui_tiles::{Container, EditAction, Tile, Tree};
 use serde_json::{Value, json};
 
 use super::auto_tabs::AutoTabs;
-use super::tiles::{self, Pane, Panes, Room};
+use super::tiles::{self, Pane, Panes, SizeClass};
 use crate::app::state::command::Command;
 use crate::app::window::panels::{Panel, PanelContext, placeholder};
 use crate::viz::FIGURES;
@@ -28,7 +28,7 @@ pub struct Layout {
     /// Whether it is still the initial layout, which depends on the window's size.
     is_first: bool,
     /// The room that it is for.
-    room: Room,
+    room: SizeClass,
     /// Until when it waits for that room, in seconds, if it was restored; infinite before the first frame.
     waits: Option<f64>,
     /// A pane that was requested, until its tab has been scrolled to.
@@ -47,9 +47,9 @@ pub struct Layout {
 impl Default for Layout {
     fn default() -> Self {
         Self {
-            tree: tiles::initial(Room::default()),
+            tree: tiles::initial(SizeClass::default()),
             is_first: true,
-            room: Room::default(),
+            room: SizeClass::default(),
             waits: None,
             reveal: None,
             changes: Vec::new(),
@@ -159,7 +159,7 @@ impl Layout {
             }
             self.waits = None; // the window has its size
         }
-        let room = Room::from_size(ui.available_size());
+        let room = SizeClass::from_size(ui.available_size());
         if !self.waits(ui, room) {
             if room != self.room && self.is_first {
                 let page = tiles::pane_of_page(&self.tree);
@@ -198,7 +198,7 @@ impl Layout {
     }
 
     /// Whether it still waits for its room.
-    fn waits(&mut self, ui: &Ui, room: Room) -> bool {
+    fn waits(&mut self, ui: &Ui, room: SizeClass) -> bool {
         let now = ui.input(|input| input.time);
         let until = self.waits.map(|until| until.min(now + TIMEOUT));
         self.waits = until.filter(|until| self.is_first && room != self.room && now < *until);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_kept_layout_shows_what_is_in_front() {
-        let mut tree = tiles::initial(Room::Ample);
+        let mut tree = tiles::initial(SizeClass::Ample);
         let shown_by = |tree: &Tree<Pane>| shown(&value(tree));
         let first = shown_by(&tree);
         assert_eq!(first.len(), 6, "one of each group: {first:?}");

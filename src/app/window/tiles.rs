@@ -32,7 +32,7 @@ const DATASET_PAGE: [[TabGroup; 2]; 2] =
 /// Size class of the area for panes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Room {
+pub enum SizeClass {
     /// Enough for two rows of panes.
     #[default]
     Ample,
@@ -42,7 +42,7 @@ pub enum Room {
     Tall,
 }
 
-impl Room {
+impl SizeClass {
     /// The class of an area of `size` points.
     pub fn from_size(size: egui::Vec2) -> Self {
         match size.x < 760.0 || size.y < 440.0 {
@@ -60,11 +60,11 @@ impl Room {
 
 /// The initial layout: a page with the figures of one probe in two rows, or two panes, then the pages of other panels,
 /// then a page with a probe's evaluation on a dataset.
-pub fn initial(room: Room) -> Tree<Pane> {
+pub fn initial(room: SizeClass) -> Tree<Pane> {
     let panels = super::panels::all();
     let mut tiles = Tiles::default();
     let probe = match room {
-        Room::Ample => {
+        SizeClass::Ample => {
             let rows = PROBE_PAGE.map(|(groups, shares)| {
                 let columns = groups.map(|group| group_tile(&mut tiles, &panels, &[group]));
                 let mut row = Linear::new(LinearDir::Horizontal, columns.into());
@@ -77,7 +77,7 @@ pub fn initial(room: Room) -> Tree<Pane> {
             probe.shares.set_share(rows[0], 1.15);
             probe
         }
-        Room::Short | Room::Tall => {
+        SizeClass::Short | SizeClass::Tall => {
             let two = PROBE_PAGE.map(|(groups, _)| group_tile(&mut tiles, &panels, &groups));
             Linear::new(room.dir(), two.into())
         }
@@ -85,11 +85,11 @@ pub fn initial(room: Room) -> Tree<Pane> {
     let probe = tiles.insert_container(Container::Linear(probe));
     let pages = panes(&mut tiles, &panels, TabGroup::Page);
     let columns = DATASET_PAGE.map(|groups| match room {
-        Room::Ample => {
+        SizeClass::Ample => {
             let rows = groups.map(|group| group_tile(&mut tiles, &panels, &[group]));
             tiles.insert_container(Container::Linear(Linear::new(LinearDir::Vertical, rows.into())))
         }
-        Room::Short | Room::Tall => group_tile(&mut tiles, &panels, &groups),
+        SizeClass::Short | SizeClass::Tall => group_tile(&mut tiles, &panels, &groups),
     });
     let mut dataset = Linear::new(room.dir(), columns.into());
     dataset.shares.set_share(columns[1], 1.15);
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_page_is_named_after_what_most_of_its_panes_show_or_after_them() {
         let panels = crate::app::window::panels::all();
-        let mut tree = initial(Room::Ample);
+        let mut tree = initial(SizeClass::Ample);
         close(&mut tree, Scatter.id());
         let named = |tree: &Tree<Pane>, page: usize| title(&panels, &tree.tiles, pages(tree)[page]).0;
         let last = pages(&tree).len() - 1;
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn every_pane_stands_somewhere_at_first_but_those_that_are_asked_for() {
-        for (room, panel) in [Room::Ample, Room::Short, Room::Tall]
+        for (room, panel) in [SizeClass::Ample, SizeClass::Short, SizeClass::Tall]
             .into_iter()
             .flat_map(|room| crate::app::window::panels::all().into_iter().map(move |panel| (room, panel)))
         {
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_tabs_of_pages_are_told_from_those_of_the_panes_in_them() {
-        let tree = initial(Room::Ample);
+        let tree = initial(SizeClass::Ample);
         let is_page = |id: &str| {
             let pane = tree.tiles.find_pane(&Pane(id.to_owned())).expect("a pane");
             pages(&tree).contains(&pane)
@@ -336,8 +336,8 @@ mod tests {
     #[test]
     fn in_a_room_that_is_narrow_and_high_no_pane_lies_beside_another() {
         let rooms =
-            [(1100.0, 700.0), (600.0, 420.0), (540.0, 900.0)].map(|size| Room::from_size(size.into()));
-        assert_eq!(rooms, [Room::Ample, Room::Short, Room::Tall]);
+            [(1100.0, 700.0), (600.0, 420.0), (540.0, 900.0)].map(|size| SizeClass::from_size(size.into()));
+        assert_eq!(rooms, [SizeClass::Ample, SizeClass::Short, SizeClass::Tall]);
         let beside = rooms.map(|room| {
             let tree = initial(room);
             let containers = tree.tiles.tiles().filter_map(|tile| match tile {

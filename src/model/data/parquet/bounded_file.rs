@@ -11,7 +11,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::thrift::{FILE, Flaw, PAGE, scan};
+use super::thrift::{FILE, PAGE, ScanError, scan};
 
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Longest metadata, in bytes; a dataset of a million images has some hundred kilobytes.
@@ -83,8 +83,8 @@ impl BoundedFile {
         };
         match scan(&bytes, FILE, check_field) {
             Ok(_) => ParquetMetaDataReader::decode_metadata(&bytes),
-            Err(Flaw::Short) => general("its metadata ends too early"),
-            Err(Flaw::Wrong(why)) => general(why),
+            Err(ScanError::Short) => general("its metadata ends too early"),
+            Err(ScanError::Wrong(why)) => general(why),
         }
     }
 
@@ -96,9 +96,9 @@ impl BoundedFile {
             let bytes = self.get_bytes(start, there as usize).map_err(|error| error.to_string())?;
             match header(&bytes, self.ratio) {
                 Ok(length) => return Ok(bytes.slice(..length)),
-                Err(Flaw::Wrong(why)) => return Err(why),
-                Err(Flaw::Short) if there == most && most < HEADER_LIMIT => most *= 16,
-                Err(Flaw::Short) => return Err(format!("the page header at byte {start} has no end")),
+                Err(ScanError::Wrong(why)) => return Err(why),
+                Err(ScanError::Short) if there == most && most < HEADER_LIMIT => most *= 16,
+                Err(ScanError::Short) => return Err(format!("the page header at byte {start} has no end")),
             }
         }
     }
@@ -164,7 +164,7 @@ impl ChunkReader for BoundedFile {
 }
 
 /// The length of the page header at the start of `bytes`, if its sizes are possible.
-fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
+fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, ScanError> {
     let (mut unpacked, mut packed, mut entries) = (0, 0, 0);
     let length = scan(bytes, PAGE, &mut |path, number| {
         match path {
@@ -181,17 +181,17 @@ fn header(bytes: &[u8], ratio: i64) -> std::result::Result<usize, Flaw> {
         Ok(())
     })?;
     if !(0..=PAGE_LIMIT).contains(&unpacked) {
-        return Err(Flaw::Wrong(format!(
+        return Err(ScanError::Wrong(format!(
             "a page claims to unpack to {unpacked} bytes; at most {PAGE_LIMIT} are read"
         )));
     }
     if packed < 0 || unpacked > packed.saturating_mul(ratio) {
         let why = format!("a page claims to unpack to {unpacked} bytes from {packed}, which is impossible");
-        return Err(Flaw::Wrong(why));
+        return Err(ScanError::Wrong(why));
     }
     // A value takes at least four bytes: a number, or the length of a text.
     if !(0..=MAX_ENTRIES.min(unpacked / 4)).contains(&entries) {
-        return Err(Flaw::Wrong(format!("a dictionary claims {entries} values in {unpacked} bytes")));
+        return Err(ScanError::Wrong(format!("a dictionary claims {entries} values in {unpacked} bytes")));
     }
     Ok(length)
 }
@@ -215,7 +215,7 @@ mod tests {
 
     use parquet::basic::{Compression, GzipLevel};
 
-    use super::{BoundedFile, Flaw, MAGIC, MAX_METADATA_BYTES, header, ratio};
+    use super::{BoundedFile, MAGIC, MAX_METADATA_BYTES, ScanError, header, ratio};
 
     /// A page header: type 0, `unpacked` and `packed` sizes, and the bytes that follow.
     fn page(unpacked: &[u8], packed: &[u8], rest: &[u8]) -> Vec<u8> {
@@ -224,7 +224,7 @@ mod tests {
 
     fn flaw(bytes: &[u8], ratio: i64) -> String {
         match header(bytes, ratio) {
-            Err(Flaw::Wrong(why)) => why,
+            Err(ScanError::Wrong(why)) => why,
             other => panic!("{other:?}"),
         }
     }
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(header(&good, 1), Ok(good.len()));
         assert_eq!(header(&[&good[..], b"what follows"].concat(), 1), Ok(good.len()));
         for end in 0..good.len() {
-            assert_eq!(header(&good[..end], 1), Err(Flaw::Short), "{end}");
+            assert_eq!(header(&good[..end], 1), Err(ScanError::Short), "{end}");
         }
     }
 
@@ -298,6 +298,6 @@ mod tests {
         assert!(flaw(&page(&[0x20], &[0x20], &[0x25, 0x02, 0x00]), 1).contains("another type"));
         // A hundred structures, one in the other.
         assert!(flaw(&page(&[0x20], &[0x20], &[0xfc; 100]), 1).contains("too deep"));
-        assert_eq!(header(&page(&[0x20], &[0x20], &[0xf9, 0xa3, 1, 2]), 1), Err(Flaw::Short));
+        assert_eq!(header(&page(&[0x20], &[0x20], &[0xf9, 0xa3, 1, 2]), 1), Err(ScanError::Short));
     }
 }

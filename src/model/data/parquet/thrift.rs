@@ -10,7 +10,7 @@ const MAX_ELEMENTS: u64 = 1 << 20;
 
 /// Why a structure was not scanned to its end.
 #[derive(Debug, PartialEq)]
-pub(super) enum Flaw {
+pub(super) enum ScanError {
     /// The bytes end before the structure does.
     Short,
     /// The structure is not what Parquet defines, or too large.
@@ -64,7 +64,7 @@ const STATISTICS: &[u8] = b"ssnnssbb";
 pub(super) type OnField<'t> = dyn FnMut(&[i16], i64) -> Result<(), String> + 't;
 
 /// Scans the structure at the start of `bytes`; returns its length in bytes.
-pub(super) fn scan(bytes: &[u8], fields: Fields, on_field: &mut OnField) -> Result<usize, Flaw> {
+pub(super) fn scan(bytes: &[u8], fields: Fields, on_field: &mut OnField) -> Result<usize, ScanError> {
     let mut scanner = Scanner { rest: bytes, fields, on_field, path: Vec::new() };
     scanner.structure()?;
     Ok(bytes.len() - scanner.rest.len())
@@ -79,20 +79,20 @@ struct Scanner<'a, 't> {
 }
 
 impl Scanner<'_, '_> {
-    fn skip(&mut self, bytes: u64) -> Result<(), Flaw> {
+    fn skip(&mut self, bytes: u64) -> Result<(), ScanError> {
         let rest = usize::try_from(bytes).ok().and_then(|bytes| self.rest.get(bytes..));
-        self.rest = rest.ok_or(Flaw::Short)?;
+        self.rest = rest.ok_or(ScanError::Short)?;
         Ok(())
     }
 
-    fn byte(&mut self) -> Result<u8, Flaw> {
-        let (&first, rest) = self.rest.split_first().ok_or(Flaw::Short)?;
+    fn byte(&mut self) -> Result<u8, ScanError> {
+        let (&first, rest) = self.rest.split_first().ok_or(ScanError::Short)?;
         self.rest = rest;
         Ok(first)
     }
 
     /// A variable-length integer: 7 bits per byte, the lowest first.
-    fn varint(&mut self) -> Result<u64, Flaw> {
+    fn varint(&mut self) -> Result<u64, ScanError> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let byte = self.byte()?;
@@ -104,15 +104,15 @@ impl Scanner<'_, '_> {
         self.wrong("a number of more than 64 bits")
     }
 
-    fn wrong<T>(&self, what: &str) -> Result<T, Flaw> {
-        Err(Flaw::Wrong(format!("its metadata is damaged: {what} at field {:?}", self.path)))
+    fn wrong<T>(&self, what: &str) -> Result<T, ScanError> {
+        Err(ScanError::Wrong(format!("its metadata is damaged: {what} at field {:?}", self.path)))
     }
 
-    fn report(&mut self, number: i64) -> Result<(), Flaw> {
-        (self.on_field)(&self.path, number).map_err(Flaw::Wrong)
+    fn report(&mut self, number: i64) -> Result<(), ScanError> {
+        (self.on_field)(&self.path, number).map_err(ScanError::Wrong)
     }
 
-    fn structure(&mut self) -> Result<(), Flaw> {
+    fn structure(&mut self) -> Result<(), ScanError> {
         if self.path.len() == MAX_DEPTH {
             return self.wrong("a structure nested too deeply");
         }
@@ -140,7 +140,7 @@ impl Scanner<'_, '_> {
     }
 
     /// The letter of [`Fields`] for a type on the wire; `l` for a list.
-    fn letter(&self, code: u8) -> Result<u8, Flaw> {
+    fn letter(&self, code: u8) -> Result<u8, ScanError> {
         Ok(match code {
             1 | 2 => b'b',
             3 => b'y',
@@ -154,7 +154,7 @@ impl Scanner<'_, '_> {
     }
 
     /// Scans the value of a field whose type on the wire is `found` and by definition `wanted`, if that is known.
-    fn value(&mut self, found: u8, wanted: Option<u8>) -> Result<(), Flaw> {
+    fn value(&mut self, found: u8, wanted: Option<u8>) -> Result<(), ScanError> {
         if wanted.is_some_and(|wanted| found != if wanted.is_ascii_uppercase() { b'l' } else { wanted }) {
             return self.wrong("another type than Parquet defines");
         }
@@ -175,7 +175,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    fn list(&mut self, wanted: Option<u8>) -> Result<(), Flaw> {
+    fn list(&mut self, wanted: Option<u8>) -> Result<(), ScanError> {
         let head = self.byte()?;
         if head == 0 {
             return Ok(()); // some writers encode an empty list so
