@@ -93,8 +93,8 @@ impl Report {
         }
     }
 
-    /// Writes a file. With the numbers of an earlier call go the files that it added to them: they would be read as if they were of
-    /// those that are written instead.
+    /// Writes a file. If it replaces other numbers, the files that an earlier call added to those are removed: they would be taken
+    /// for files of the new numbers.
     fn save(&self, file: &ResultFile) -> anyhow::Result<()> {
         let path = self.out.join(&file.path);
         let is_added = ADDED.iter().any(|ending| path.to_string_lossy().ends_with(ending));
