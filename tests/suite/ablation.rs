@@ -291,7 +291,7 @@ fn the_window_and_eval_make_the_same_of_the_same_disturbance() {
         assert_eq!(own.accuracy(), found.accuracy);
         assert_eq!(found.ablations.len(), Ablation::all_of(&probe).len());
         for outcome in &found.ablations {
-            let change = outcome.ablation.change(SEED);
+            let change = outcome.ablation.intervention(SEED);
             let spec = MetricsSpec::default();
             let (evaluation, _) = evaluation(&probe, change, &cache, all, &classes, spec);
             assert_eq!(evaluation.accuracy(), outcome.accuracy, "{id} {:?}", outcome.ablation);
@@ -386,7 +386,7 @@ fn order_tests_of_a_dataset_are_those_of_its_images() {
             }
             for seed in 0..4 {
                 let change = Intervention::Random(seed);
-                let drawn = change.change(&probe, &tokens, output.clone(), draw).unwrap();
+                let drawn = change.apply(&probe, &tokens, output.clone(), draw).unwrap();
                 random.push(margin(&probe, change, &drawn, &tokens, class).reassigned.p < 0.05);
             }
         }

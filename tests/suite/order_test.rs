@@ -37,11 +37,11 @@ pub fn case(case: &Value) -> (Probe, Tokens, HeadOutput) {
 /// An image as if the probe had read it with this output.
 pub fn reading<'a>(
     probe: &'a Probe,
-    change: Intervention,
+    intervention: Intervention,
     tokens: &'a Tokens,
     output: &HeadOutput,
 ) -> ImageReading<'a> {
-    ImageReading { probe: Cow::Borrowed(probe), change, tokens, image_seed: 0, output: output.clone() }
+    ImageReading { probe: Cow::Borrowed(probe), intervention, tokens, image_seed: 0, output: output.clone() }
 }
 
 fn tested(
@@ -132,7 +132,7 @@ fn orders_by_hand_equal_the_reference_of_the_scan() {
         }
         let turned: Vec<u32> = by_hand.tokens().iter().rev().copied().collect();
         let change = Intervention::Order(HandOrder::new(turned).expect("an order"));
-        let other = change.change(&probe, &tokens, output.clone(), 0).expect("an order to change");
+        let other = change.apply(&probe, &tokens, output.clone(), 0).expect("an order to change");
         let (other, _) = tested_in(change, &probe, &tokens, &other, class);
         assert_eq!((&other.best, &other.reassigned.mean), (&logit.best, &logit.reassigned.mean), "{name}");
         assert_eq!(other.reassigned.histogram, logit.reassigned.histogram, "{name}");

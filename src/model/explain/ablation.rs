@@ -29,7 +29,7 @@ listed! {
 
 impl Ablation {
     /// The intervention of this ablation; `seed` is that of random orders.
-    pub fn change(self, seed: u64) -> Intervention {
+    pub fn intervention(self, seed: u64) -> Intervention {
         match self {
             Self::Normal => Intervention::None,
             Self::Scrambled => Intervention::Scrambled(seed),
@@ -53,5 +53,5 @@ impl Ablation {
 /// Logits `[C]` of one image under every ablation of [`Ablation::all_of`], in that order, given its undisturbed `reading`.
 pub fn logits(reading: &ImageReading<'_>, seed: u64) -> Result<Vec<(Ablation, Vec<f64>)>, InterventionError> {
     let all = Ablation::all_of(&reading.probe).iter();
-    all.map(|&ablation| Ok((ablation, reading.reordered(ablation.change(seed))?.logits()))).collect()
+    all.map(|&ablation| Ok((ablation, reading.reordered(ablation.intervention(seed))?.logits()))).collect()
 }

@@ -135,9 +135,8 @@ struct TargetLogit<'a> {
 
 impl<'a> TargetLogit<'a> {
     fn new(reading: &'a ImageReading<'a>, class: usize) -> Result<Self, String> {
-        let ImageReading { probe, change, .. } = reading;
-        if !matches!(change, Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_))
-        {
+        let ImageReading { probe, intervention: of, .. } = reading;
+        if !matches!(of, Intervention::None | Intervention::Temperature(_) | Intervention::Iterations(_)) {
             let why = "Gradients exist only for a probe in its own order: this reading has another";
             return Err(why.to_owned());
         }

@@ -15,7 +15,7 @@ pub struct ImageReading<'a> {
     /// The probe, with the settings that the intervention changes.
     pub probe: Cow<'a, Probe>,
     /// The intervention.
-    pub change: Intervention,
+    pub intervention: Intervention,
     /// The tokens of the image.
     pub tokens: &'a Tokens,
     /// Seed of random orders: the image's index in its dataset.
@@ -25,37 +25,37 @@ pub struct ImageReading<'a> {
 }
 
 impl<'a> ImageReading<'a> {
-    /// Reads an image with `probe` under the intervention `change`.
+    /// Reads an image with `probe` under the `intervention`.
     pub fn new(
         probe: &'a Probe,
-        change: Intervention,
+        intervention: Intervention,
         tokens: &'a Tokens,
         image_seed: u64,
     ) -> Result<Self, InterventionError> {
-        Self::by_changed(change.probe(probe)?, change, tokens, image_seed)
+        Self::by_changed(intervention.probe(probe)?, intervention, tokens, image_seed)
     }
 
     /// [`new`](Self::new) with a probe that comes from [`Intervention::probe`].
     pub fn by_changed(
         probe: Cow<'a, Probe>,
-        change: Intervention,
+        intervention: Intervention,
         tokens: &'a Tokens,
         image_seed: u64,
     ) -> Result<Self, InterventionError> {
-        let output = change.read(&probe, tokens, image_seed)?;
-        Ok(Self { probe, change, tokens, image_seed, output })
+        let output = intervention.read(&probe, tokens, image_seed)?;
+        Ok(Self { probe, intervention, tokens, image_seed, output })
     }
 
-    /// The same image, with its order changed further by `change`.
-    pub fn reordered(&self, change: Intervention) -> Result<ImageReading<'_>, InterventionError> {
-        let output = change.change(&self.probe, self.tokens, self.output.clone(), self.image_seed)?;
-        Ok(self.with(change, output))
+    /// The same image, with its order changed further by `intervention`.
+    pub fn reordered(&self, intervention: Intervention) -> Result<ImageReading<'_>, InterventionError> {
+        let output = intervention.apply(&self.probe, self.tokens, self.output.clone(), self.image_seed)?;
+        Ok(self.with(intervention, output))
     }
 
-    /// The same image with another `output` of the head, as under `change`.
-    pub fn with(&self, change: Intervention, output: HeadOutput) -> ImageReading<'_> {
+    /// The same image with another `output` of the head, as under `intervention`.
+    pub fn with(&self, intervention: Intervention, output: HeadOutput) -> ImageReading<'_> {
         let Self { tokens, image_seed, .. } = *self;
-        ImageReading { probe: Cow::Borrowed(&self.probe), change, tokens, image_seed, output }
+        ImageReading { probe: Cow::Borrowed(&self.probe), intervention, tokens, image_seed, output }
     }
 
     /// The logits, `[C]`.
@@ -71,7 +71,7 @@ impl<'a> ImageReading<'a> {
     /// The paper's [proxy](evidence::proxy) for a class. It decays by `rho`, whatever the gain, but is 0 where tokens are dropped.
     pub fn proxy(&self, class: usize, rho: Option<f64>) -> Option<Proxy> {
         let mut proxy = evidence::proxy(&self.output, self.tokens, self.probe.classifier.row(class), rho)?;
-        if let Intervention::Last(kept) = self.change {
+        if let Intervention::Last(kept) = self.intervention {
             let dropped = self.tokens.grid.len().saturating_sub(kept);
             [&mut proxy.routed, &mut proxy.raster].into_iter().for_each(|values| values[..dropped].fill(0.0));
         }

@@ -109,7 +109,7 @@ impl Intervention {
         let tokens = Tokens { grid: Grid::new(1, n), width, cls, registers: Vec::new(), patches };
         let changed = self.probe(probe).and_then(|probe| {
             let output = probe.output(&tokens, 0)?;
-            self.change(&probe, &tokens, output, 0)
+            self.apply(&probe, &tokens, output, 0)
         });
         // Whether it fits the tokens depends on the image.
         changed.err().filter(|error| !matches!(error, InterventionError::Probe(_)))
@@ -119,12 +119,12 @@ impl Intervention {
     /// the image's index in its dataset, seeds the random orders of the head and of the intervention.
     pub fn read(&self, probe: &Probe, tokens: &Tokens, image: u64) -> Result<HeadOutput, InterventionError> {
         self.fits(tokens.grid.len())?;
-        self.change(probe, tokens, probe.output(tokens, image)?, image)
+        self.apply(probe, tokens, probe.output(tokens, image)?, image)
     }
 
     /// Changes the order in an undisturbed `output`; returns it as it is if the intervention does not change the order. An
     /// order must [fit](Self::fits) the tokens; if fewer are left than the last ones to be kept, all of them are kept.
-    pub fn change(
+    pub fn apply(
         &self,
         probe: &Probe,
         tokens: &Tokens,

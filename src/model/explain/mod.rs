@@ -83,7 +83,7 @@ pub enum ExplainError {
 /// if order tests are wanted and the head has one, also returns what explains any other order of this image without reading it again.
 pub fn explain(
     probe: &Probe,
-    change: Intervention,
+    intervention: Intervention,
     tokens: &Tokens,
     seen: Picture,
     question: Question<'_>,
@@ -91,7 +91,7 @@ pub fn explain(
     if !finite(&tokens.patches) || !tokens.cls.iter().all(|cls| finite(cls)) {
         return Err(ExplainError::NotFinite);
     }
-    let read = ImageReading::new(probe, change, tokens, question.image_seed)?;
+    let read = ImageReading::new(probe, intervention, tokens, question.image_seed)?;
     let logits = read.logits();
     // Also in float32: a trace could not be written.
     if !finite(&narrow(&logits)) {
@@ -103,7 +103,7 @@ pub fn explain(
         return Err(ExplainError::Class { class, classes: probe.classes() });
     }
     let reading = Reading {
-        change: read.change.clone(),
+        change: read.intervention.clone(),
         tokens: question.tokens_changed.clone(),
         class: question.class.map(|class| class_name(&probe.meta.classes, class)),
         rho: question.rho,
@@ -111,7 +111,7 @@ pub fn explain(
     };
 
     let stats = read.plan_stats();
-    let by_hand = match &read.change {
+    let by_hand = match &read.intervention {
         Intervention::Order(order) => HandOrderReader::new(&read, class, &question).zip(Some(order)),
         _ => None,
     };
@@ -142,7 +142,7 @@ pub fn explain(
         top: predictions,
         evidence: evidence(&read, class, question.rho),
         routing: match probe.head().is_recurrent() {
-            true => bidirectional(&read.change, read.image_seed, n),
+            true => bidirectional(&read.intervention, read.image_seed, n),
             false => routing(&read.output, read.plan()),
         },
         diagnostics: stats.map(|stats| diagnose(&stats, &read, question.nulls)).unwrap_or_default(),
@@ -159,13 +159,13 @@ pub fn explain(
 
 /// Computes and caches the null bands of an image and a probe, each with all cores. Computed later, within one of many
 /// parallel explanations, each would get a single core.
-pub fn prepare_nulls(probe: &Probe, change: Intervention, tokens: &Tokens, nulls: &NullBands) {
-    let Ok(probe) = change.probe(probe) else { return };
-    if let Some(router) = change.router(&probe)
+pub fn prepare_nulls(probe: &Probe, intervention: Intervention, tokens: &Tokens, nulls: &NullBands) {
+    let Ok(probe) = intervention.probe(probe) else { return };
+    if let Some(router) = intervention.router(&probe)
         && tokens.grid.len() >= 2
     {
-        nulls.band(router, &change, tokens.grid);
-        nulls.untrained(router, &change, tokens);
+        nulls.band(router, &intervention, tokens.grid);
+        nulls.untrained(router, &intervention, tokens);
     }
 }
 
@@ -202,8 +202,8 @@ fn routing(output: &HeadOutput, plan: Option<&Plan>) -> Routing {
 }
 
 /// The two orders of a recurrent head: the tokens as they lie, forwards and backwards.
-fn bidirectional(change: &Intervention, image: u64, n: usize) -> Routing {
-    let forward: Vec<u32> = match change {
+fn bidirectional(intervention: &Intervention, image: u64, n: usize) -> Routing {
+    let forward: Vec<u32> = match intervention {
         Intervention::Random(seed) => permutation(*seed, image, n).into_iter().map(|i| i as u32).collect(),
         Intervention::Order(order) => order.tokens().to_vec(),
         _ => (0..n as u32).collect(),
@@ -217,10 +217,10 @@ fn diagnose(
     read: &ImageReading<'_>,
     nulls: Option<&NullBands>,
 ) -> IndexMap<String, Diagnostic> {
-    let ImageReading { probe, change, tokens, .. } = read;
-    let null_source = change.router(probe).zip(nulls);
-    let band = null_source.map(|(router, nulls)| nulls.band(router, change, tokens.grid));
-    let untrained = null_source.map(|(router, nulls)| nulls.untrained(router, change, tokens));
+    let ImageReading { probe, intervention, tokens, .. } = read;
+    let null_source = intervention.router(probe).zip(nulls);
+    let band = null_source.map(|(router, nulls)| nulls.band(router, intervention, tokens.grid));
+    let untrained = null_source.map(|(router, nulls)| nulls.untrained(router, intervention, tokens));
     let diagnostic = |at: usize| Diagnostic {
         value: (MEASURES[at].compute)(stats),
         null: band.as_ref().map(|band| band[at].band),

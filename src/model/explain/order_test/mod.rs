@@ -85,7 +85,7 @@ impl<'a> OrderTester<'a> {
             return Err("The weights of the positions are too large to compare orders by");
         }
         let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
-        let (by_hand, place_gain) = match &reading.change {
+        let (by_hand, place_gain) = match &reading.intervention {
             Intervention::Order(order) => (Some(order), average(&gains)),
             _ => (None, average(&place_gains)),
         };
@@ -225,7 +225,7 @@ fn testable_directions<'a>(reading: &'a ImageReading<'_>) -> Result<&'a [Directi
         return Err("The mean behind the router has no memory: every position counts the same");
     }
     let is_learned = directions.iter().any(|direction| matches!(direction.order, Order::Plan(_)));
-    if is_learned && matches!(reading.change, Intervention::Scrambled(_)) {
+    if is_learned && matches!(reading.intervention, Intervention::Scrambled(_)) {
         return Err(
             "Permuting positions behind the router has no order test: neighbouring positions of a soft plan \
              are too alike for its p to mean anything",

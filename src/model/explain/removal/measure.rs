@@ -160,7 +160,7 @@ pub fn measure_head(
     class: usize,
     spec: &RemovalSpec,
 ) -> IndexMap<Mode, Found<Curves>> {
-    let reading = reading.with(reading.change.clone(), reading.output.clone());
+    let reading = reading.with(reading.intervention.clone(), reading.output.clone());
     let measurement = Measurement::new(reading, Some(class), Err("Needs the encoder"), spec.seed);
     let curves = |&mode: &Mode| {
         let Ok(curves) = measurement.head_curves(mode, spec, &mut |_, _| Ok::<(), Infallible>(()));

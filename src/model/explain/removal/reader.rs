@@ -58,7 +58,7 @@ impl ImageReading<'_> {
 
     /// Logits `[C]` of new tokens of all patches of the same image.
     pub fn again(&self, tokens: &Tokens) -> Vec<f64> {
-        let output = self.change.read(&self.probe, tokens, self.image_seed);
+        let output = self.intervention.read(&self.probe, tokens, self.image_seed);
         self.read_out(&output.expect("the same image could be read before"), tokens)
     }
 
@@ -96,7 +96,7 @@ impl ImageReading<'_> {
             return self.read_out(&HeadOutput { scores: None, form: Form::Scan(directions) }, tokens);
         }
         // The order in which the intervention lays out the tokens, if it does.
-        let layout = match &self.change {
+        let layout = match &self.intervention {
             Intervention::Random(seed) => Some(permutation(*seed, self.image_seed, self.tokens.grid.len())),
             Intervention::Order(order) => Some(order.indices()),
             _ => None,
@@ -107,7 +107,7 @@ impl ImageReading<'_> {
                 self.read_out(&output(&moved), &moved)
             }
             None => {
-                let changed = self.change.change(&self.probe, tokens, output(tokens), self.image_seed);
+                let changed = self.intervention.apply(&self.probe, tokens, output(tokens), self.image_seed);
                 self.read_out(&changed.expect("what could be changed for all tokens"), tokens)
             }
         }
