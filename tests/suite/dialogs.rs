@@ -296,6 +296,20 @@ fn tab_reaches_every_file_that_a_workspace_misses() {
 }
 
 #[test]
+fn one_missing_file_is_spoken_of_as_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("w.ssmprobe");
+    let images = vec![SavedImage { id: ImageId(1), source: folder.path().join("1.png").into() }];
+    Workspace { images, ..Workspace::default() }.save(&file).expect("saved");
+    let mut window = Window::new();
+    window.harness.state_mut().open_workspace(&file);
+    window.harness.run();
+    for text in ["A file is missing", "It is not where w.ssmprobe expects it", "Open without it"] {
+        assert!(window.has(text), "{text}");
+    }
+}
+
+#[test]
 fn a_dialog_fits_a_small_window_that_is_zoomed() {
     let mut window = Window::ready();
     window.resize(640.0, 360.0); // 1280 x 720 at 200 %

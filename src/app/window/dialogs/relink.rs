@@ -57,10 +57,13 @@ impl LoadedWorkspace {
             many => format!("{many} files are missing"),
         };
         dialog::show(ui.ctx(), "locate", 560.0, &title, |ui| {
-            let name = file_name(&self.path);
-            ui.weak(format!(
-                "They are not where {name} expects them; locating one finds others that moved with it"
-            ));
+            let (name, many) = (file_name(&self.path), self.missing.len() > 1);
+            ui.weak(match many {
+                true => format!(
+                    "They are not where {name} expects them; locating one finds others that moved with it"
+                ),
+                false => format!("It is not where {name} expects it"),
+            });
             ui.add_space(4.0);
             let mut answer = Answer::Open;
             let area = ScrollArea::vertical().max_height(6.0 * ROW_PX).auto_shrink([false, true]);
@@ -71,7 +74,8 @@ impl LoadedWorkspace {
                     }
                 }
             });
-            answer.or(dialog::buttons(ui, "Open without them", true, Chosen::Done(())))
+            let otherwise = if many { "Open without them" } else { "Open without it" };
+            answer.or(dialog::buttons(ui, otherwise, true, Chosen::Done(())))
         })
     }
 }
