@@ -450,6 +450,9 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     assert!(window.idle(), "work alone is no reason to repaint");
     window.click("Cancel");
     assert!(window.wire.borrow().requests.contains(&Request::Cancel(job)));
+    window.show("jobs");
+    let words = ["Cancelling…", "Stopping…"].map(|text| window.harness.query_all_by_label(text).count());
+    assert_eq!(words, [2, 0], "the status bar and the list of jobs say alike that it ends");
 }
 
 #[test]

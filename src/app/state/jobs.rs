@@ -40,6 +40,18 @@ pub struct Job {
     pub(super) recent: Vec<RecentItem>,
 }
 
+impl Job {
+    /// The word on its button: to stop or cancel it, or that this is under way.
+    pub fn cancel_text(&self) -> &'static str {
+        match (self.kind == JobKind::Train, self.cancelling) {
+            (true, false) => "Stop",
+            (true, true) => "Stopping…",
+            (false, false) => "Cancel",
+            (false, true) => "Cancelling…",
+        }
+    }
+}
+
 /// The kind of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {

@@ -135,7 +135,7 @@ fn jobs(ui: &mut Ui, cx: &mut PanelContext<'_>, unread: usize) {
         return;
     };
     let trains = job.kind == JobKind::Train;
-    let cancel = egui::Button::new(RichText::new(if trains { "Stop" } else { "Cancel" }).small());
+    let cancel = egui::Button::new(RichText::new(job.cancel_text()).small());
     let cancel = ui.add_enabled(!job.cancelling, cancel);
     let cancel = if trains { cancel.on_hover_text(Action::StopTraining.keyed_tooltip()) } else { cancel };
     if cancel.clicked() {

@@ -2,7 +2,7 @@
 //! and the log.
 
 use crate::app::jobs::JobId;
-use crate::app::state::{Job, JobKind, Severity};
+use crate::app::state::{Job, Severity};
 use crate::app::window::panels::prelude::*;
 use crate::app::window::widgets::label_within;
 
@@ -86,8 +86,7 @@ fn job_ui(ui: &mut Ui, cx: &mut PanelContext<'_>, id: JobId, job: &Job) {
             None if job.started => drop(ui.weak("Running…")),
             None => drop(ui.weak("Waiting…")),
         }
-        let cancel = if job.kind == JobKind::Train { "Stop" } else { "Cancel" };
-        let cancel = egui::Button::new(if job.cancelling { "Stopping…" } else { cancel }).small();
+        let cancel = egui::Button::new(job.cancel_text()).small();
         if ui.add_enabled(!job.cancelling, cancel).clicked() {
             cx.send(Command::Cancel(id));
         }
