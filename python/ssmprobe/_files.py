@@ -256,7 +256,8 @@ def read_csv(path: PathLike, text: str | Iterable[str] = ()) -> Table:
             columns |= table(named, [name], text)
         except (ValueError, OverflowError) as error:
             expected = "a number, or words where `text` names the column"
-            raise FileError(path, f"a cell of `{name}`", str(error), expected) from None
+            found = str(error).removeprefix("could not convert string to float: ")
+            raise FileError(path, f"a cell of `{name}`", found, expected) from None
     return Table(columns)
 
 
