@@ -150,10 +150,8 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
     interrupt(&mut child);
     release(&library);
     let stderr = stopped(child);
-    assert!(
-        stderr.contains("`--resume` continues from there") && !cut.join("model.safetensors").exists(),
-        "{stderr}"
-    );
+    let resumes = format!("`ssmprobe pretrain --resume --out {}` resumes it", cut.display());
+    assert!(stderr.contains(&resumes) && !cut.join("model.safetensors").exists(), "{stderr}");
     let [data, elsewhere] = ["pictures", "elsewhere"].map(|name| desk.path().join(name));
     let mut again = program();
     again.args(["pretrain", "--resume", "--out"]).arg(&cut);

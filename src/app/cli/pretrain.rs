@@ -73,8 +73,8 @@ impl Pretrain {
         drop(working);
         let summary = summary?;
         if !summary.finished {
-            let step = summary.last.map_or(0, |point| point.step);
-            say!("stopped after step {step}; `--resume` continues from there");
+            let (step, out) = (summary.last.map_or(0, |point| point.step), shell_path(&spec.out));
+            say!("stopped after step {step}; `ssmprobe pretrain --resume --out {out}` resumes it");
             return Ok(interrupt::code());
         }
         let how =
