@@ -421,7 +421,7 @@ fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
     eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(desk.path("images"));
     let (_, stderr) = succeeds(&mut eval);
     // Six rankings and four random orders, twenty steps each; a set that deletion keeps is one that insertion adds.
-    assert!(stderr.contains("up to 200 full encoder passes per image and probe"), "{stderr}");
+    assert!(stderr.contains("up to 200 full backbone passes per image and probe"), "{stderr}");
     for probe in &probes {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
         let table = desk.path(&format!("images/{stem}.csv"));
@@ -477,7 +477,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     eval.arg("--evaluation").arg(desk.path("images"));
     eval.args(["--stability", "--keep-last", "1,4,16", "--seed", "3", "--json"]);
     let (stdout, stderr) = succeeds(&mut eval);
-    assert!(stderr.contains("costs 25 full encoder passes per image, once for all probes"), "{stderr}");
+    assert!(stderr.contains("costs 25 full backbone passes per image, once for all probes"), "{stderr}");
     let events_of = lines(&stdout);
     let mut stable = 0;
     for probe in events(&events_of, "probe") {

@@ -1575,7 +1575,7 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
     // Attention rollout is one more ranking; patches use four random orders and twenty steps, shared by both directions.
     window.click("Patches");
     assert!(window.has(
-        "Each probe reads each of 9 images up to 880 times, at a cost of up to 200 full encoder passes"
+        "Each probe reads each of 9 images up to 880 times, at a cost of up to 200 full backbone passes"
     ));
     window.click("Patches");
     window.wire.borrow_mut().requests.clear();

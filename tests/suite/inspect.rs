@@ -441,7 +441,7 @@ fn tokens_are_removed_in_every_mode() {
     let modes = "frozen,rerouted,patches,pixels";
     command.args(["--causal", modes, "--steps", "5", "--seed", "3", "--class", "1"]);
     let (_, stderr) = succeeds(&mut command);
-    assert!(stderr.contains("more full encoder passes per image"), "the cost is said: {stderr}");
+    assert!(stderr.contains("more full backbone passes per image"), "the cost is said: {stderr}");
     for probe in probes() {
         let stem = probe.file_stem().expect("a stem").to_string_lossy().into_owned();
         let found = arrays(&out.path().join(format!("one/{stem}.causal.npz")));

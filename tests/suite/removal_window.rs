@@ -218,7 +218,7 @@ fn the_removal_pane_says_what_to_do_is_busy_ready_or_failed() {
     let mut window = Window::ready();
     window.show("removal");
     window.click("Patches");
-    assert!(window.has("Costs up to 200 full encoder passes"), "the cost is said before");
+    assert!(window.has("Costs up to 200 full backbone passes"), "the cost is said before");
     window.click("Remove tokens");
     let (job, ask) = removal_request(window.take_requests());
     assert_eq!(ask.spec.modes, [Mode::Frozen, Mode::Rerouted, Mode::Patches]);

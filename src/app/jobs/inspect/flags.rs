@@ -66,8 +66,8 @@ pub struct InspectFlags {
     pub stability: bool,
     /// Also remove the tokens, the most important first, and put them back, reading the class after every step:
     /// `<probe>.causal.npz` and .json. Where they are removed: frozen (plan and weights stay), rerouted (the head reads
-    /// what is left), patches (the encoder does), pixels (they are painted over). The last two need
-    /// hundreds of encoder passes per image and probe; their number is printed first.
+    /// what is left), patches (the backbone does), pixels (they are painted over). The last two need
+    /// hundreds of backbone passes per image and probe; their number is printed first.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,
     /// Steps of --causal from all tokens to none.

@@ -167,7 +167,7 @@ pub fn run(
     if let Some(passes) = spec.causal.as_ref().map(|causal| causal.passes(spec.probes.len() * RANKINGS.len()))
         && passes > 0.0
     {
-        let cost = format!("Removal curves cost up to {passes:.0} more full encoder passes per image");
+        let cost = format!("Removal curves cost up to {passes:.0} more full backbone passes per image");
         tell(InspectEvent::Note(cost))?;
     }
     let mut pass = Pass { reader: &reader, engine, reporter, annotations, regions: RegionSet::default() };

@@ -34,12 +34,12 @@ impl EvalRemovals {
         menu.on_hover_text(tooltip).on_disabled_hover_text(Action::EvaluateShown.missing());
     }
 
-    /// How many readings and encoder passes it takes, in words.
+    /// How many readings and backbone passes it takes, in words.
     fn cost(&self, cx: &PanelContext<'_>) -> String {
         let images = cx.state.dataset().map_or(0, |(_, part)| part.samples.len());
         let images = counted(images, "image", "images");
         let passes = self.0.passes(RANKINGS.len());
-        // Ranking by attention rollout needs the encoder: without passes of it there is none.
+        // Ranking by attention rollout needs the backbone: without passes of it there is none.
         let rankings = RANKINGS.len() - usize::from(passes == 0.0);
         let reads = match self.0.readings(rankings) {
             0 => format!("Each probe reads each of {images} once"),
@@ -50,7 +50,7 @@ impl EvalRemovals {
         };
         match passes {
             0.0 => reads,
-            _ => format!("{reads}, at a cost of up to {passes:.0} full encoder passes per image"),
+            _ => format!("{reads}, at a cost of up to {passes:.0} full backbone passes per image"),
         }
     }
 }

@@ -63,7 +63,7 @@ impl Panel for RemovalPane {
 }
 
 impl RemovalPane {
-    /// Draws the choice of modes, the button that computes the curves and, if the encoder takes part, the cost.
+    /// Draws the choice of modes, the button that computes the curves and, if the backbone takes part, the cost.
     fn request_ui(&mut self, ui: &mut Ui, cx: &mut PanelContext<'_>, column: ColumnId, button: Button<'_>) {
         choose_modes(ui, &mut self.spec.modes);
         let button = ui.add_enabled(!self.spec.modes.is_empty(), button);
@@ -72,7 +72,7 @@ impl RemovalPane {
         }
         let passes = self.spec.passes(RANKINGS.len());
         if passes > 0.0 {
-            ui.weak(format!("Costs up to {passes:.0} full encoder passes"));
+            ui.weak(format!("Costs up to {passes:.0} full backbone passes"));
         }
     }
 
@@ -182,7 +182,7 @@ fn about(mode: Mode) -> &'static str {
     match mode {
         Mode::Frozen => "The plan and all weights stay; the token's share is dropped",
         Mode::Rerouted => "The head reads the tokens that are left: scores, plan and kernel are recomputed",
-        Mode::Patches => "The encoder reads the patches that are left",
+        Mode::Patches => "The backbone reads the patches that are left",
         Mode::Pixels => "Patches are filled in from their surroundings",
     }
 }

@@ -62,7 +62,7 @@ pub struct EvalFlags {
     pub ablations: bool,
     /// Also remove every image's tokens, and put them back, the most important first, and save the mean heights of
     /// the probability of its own class: frozen (plan and weights stay), rerouted (the head reads what is left),
-    /// patches (the encoder reads what is left) or pixels (patches are painted over). Every probe reads every image
+    /// patches (the backbone reads what is left) or pixels (patches are painted over). Every probe reads every image
     /// up to a thousand times, and with the last two the backbone hundreds of times: use few images.
     #[arg(long, value_name = "MODE[,MODE]", value_parser = modes)]
     pub causal: Option<Modes>,

@@ -307,7 +307,7 @@ impl Eval<'_> {
             return Ok(vec![Vec::new(); probes.len()]);
         }
         let cost = format!(
-            "the stability of orders costs {} full encoder passes per image, once for all probes",
+            "the stability of orders costs {} full backbone passes per image, once for all probes",
             stability::passes(*seed)
         );
         (self.sink)(EvalEvent::Note(cost))?;
@@ -327,7 +327,7 @@ impl Eval<'_> {
             bail!("{why}; use `--causal frozen` or `rerouted`");
         }
         let passes = spec.passes(RANKINGS.len());
-        let cost = format!("removal curves cost up to {passes:.0} full encoder passes per image and probe");
+        let cost = format!("removal curves cost up to {passes:.0} full backbone passes per image and probe");
         (self.sink)(EvalEvent::Note(cost))?;
         Ok(reader)
     }
