@@ -77,7 +77,7 @@ pub fn is_running(plan: &Plan) -> Result<bool, LockError> {
 /// Whether a background process runs the tasks, for certain: one of another machine is watched for a heartbeat, which may take
 /// minutes, and what a dead one left is removed.
 pub fn confirm_running(plan: &Plan) -> Result<bool, LockError> {
-    warn_of_other_machine(plan);
+    tell_of_other_machine(plan);
     ExclusiveLock::take(&lock(plan)).map(|held| held.is_none())
 }
 

@@ -155,7 +155,7 @@ impl Layout {
         if std::mem::replace(&mut self.applied, cx.state.arranged) != cx.state.arranged {
             self.set_value(&cx.state.layout);
             if self.made.take_if(|made| *made == cx.state.layout).is_none() {
-                self.auto_tabs.begin_anew(); // what is in front of one that comes back may have lost its content since
+                self.auto_tabs.reset(); // what is in front of one that comes back may have lost its content since
             }
             self.waits = None; // the window has its size
         }

@@ -98,7 +98,7 @@ impl ImageMapPlot {
             let key = [(true, "Right"), (false, "Wrong")];
             let key = key.map(|(right, name)| (theme.outcome(right), name.to_owned()));
             return (
-                images.map(|image| usize::from(evaluation.right(image) != Some(true))).collect(),
+                images.map(|image| usize::from(evaluation.is_correct(image) != Some(true))).collect(),
                 key.into(),
             );
         }

@@ -106,7 +106,7 @@ impl Cells {
 /// Number of errors of every class: of its images predicted as another class, and of others predicted as it.
 fn error_counts(evaluation: &Evaluation) -> Vec<u32> {
     let mut errors = vec![0; evaluation.set.classes.len()];
-    for image in (0..evaluation.len()).filter(|image| evaluation.right(*image) == Some(false)) {
+    for image in (0..evaluation.len()).filter(|image| evaluation.is_correct(*image) == Some(false)) {
         for class in [evaluation.set.class[image], evaluation.predicted[image]] {
             if let Some(count) = errors.get_mut(class as usize) {
                 *count += 1;

@@ -108,7 +108,7 @@ impl Overview for Scatter {
         }
         let dot = |image: usize| {
             let at = |values: &[f32]| values.get(image).copied().filter(|v| v.is_finite()).map(f64::from);
-            let is_right = plot.evaluation.right(image)?;
+            let is_right = plot.evaluation.is_correct(image)?;
             Some((usize::from(!is_right), frame.at(at(x.0)?, at(y.0)?)))
         };
         let dots: Vec<_> = (0..plot.evaluation.len()).map(dot).collect();
