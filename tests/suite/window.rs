@@ -15,6 +15,7 @@ use ssmprobe::app::jobs::similarity;
 use ssmprobe::app::jobs::user_error::ON_CPU;
 use ssmprobe::app::jobs::{ExplainResult, Unit};
 use ssmprobe::app::remote::AnyWorker;
+use ssmprobe::app::state::settings::ThemeChoice;
 use ssmprobe::app::state::{ColumnState, RevealTarget, Severity};
 use ssmprobe::viz::{FIGURES, SharedLimits};
 
@@ -453,6 +454,28 @@ fn work_shows_how_far_it_is_and_can_be_cancelled() {
     window.show("jobs");
     let words = ["Cancelling…", "Stopping…"].map(|text| window.harness.query_all_by_label(text).count());
     assert_eq!(words, [2, 0], "the status bar and the list of jobs say alike that it ends");
+}
+
+#[test]
+fn no_frame_has_the_colours_of_two_themes() {
+    let mut window = Window::ready();
+    let grounds = |window: &Window| -> Vec<egui::Color32> {
+        let shapes = window.harness.output().shapes.iter();
+        let grounds = shapes.filter_map(|clipped| match &clipped.shape {
+            egui::Shape::Rect(ground) if ground.rect.height() > 400.0 => Some(ground.fill),
+            _ => None,
+        });
+        grounds.collect()
+    };
+    let drawn = [ThemeChoice::Dark, ThemeChoice::Light].map(|theme| {
+        window.harness.state_mut().dispatch(Command::SetTheme(theme));
+        window.harness.step();
+        let first = grounds(&window);
+        window.harness.run();
+        assert_eq!(first, grounds(&window), "{theme:?}");
+        first
+    });
+    assert_ne!(drawn[0], drawn[1]);
 }
 
 #[test]

@@ -284,11 +284,16 @@ impl App {
         let wanted = (self.state.settings.theme, self.state.settings.scale);
         if self.shown != Some(wanted) {
             self.shown = Some(wanted);
-            ctx.set_theme(match wanted.0 {
+            let theme = match wanted.0 {
                 ThemeChoice::System => egui::ThemePreference::System,
                 ThemeChoice::Light => egui::ThemePreference::Light,
                 ThemeChoice::Dark => egui::ThemePreference::Dark,
-            });
+            };
+            if ctx.options(|options| options.theme_preference) != theme {
+                ctx.set_theme(theme);
+                // Half of what this frame draws has the colours it began with.
+                ctx.request_discard("the theme has changed");
+            }
             ctx.set_zoom_factor(wanted.1);
         }
     }
