@@ -445,7 +445,9 @@ fn the_table_of_removal_says_which_heads_share_few_seeds_with_its_reference() {
     // Of a seed with curves of fewer images there is no mean with the others.
     let probes = &mut source.evaluations.as_mut().unwrap().probes;
     let other = probes.iter_mut().find(|probe| probe.head == "sinkhorn" && probe.seed == 1).unwrap();
-    other.metrics.removals.iter_mut().for_each(|heights| drop(heights.deletion.pop()));
+    for heights in &mut other.metrics.removals {
+        heights.deletion.pop();
+    }
     let table = build("causal", &[source]).remove(0);
     let row = table.rows.iter().find(|row| row.cells[1] == Cell::text("Sinkhorn")).unwrap();
     assert_eq!(number(&row.cells[3]), Some(1.0));
