@@ -189,17 +189,25 @@ pub fn words<F>(
         Status::Ready(info) => (ready(info), color32(style::fine(cx.theme))),
         Status::Closed => ("Not open".to_owned(), color32(cx.theme.band)),
         Status::Failed(_, error) => {
-            // The entry shows the name already: only the reason is given.
             let line = error.lines.first().map_or("", String::as_str);
-            let rest = line.strip_prefix(&source.to_string());
-            let reason = rest.map_or(line, |rest| rest.trim_start_matches([':', ' ', '/', '\\']));
-            (reason.to_owned(), color32(style::failed(cx.theme)))
+            (reason(line, &source.to_string()), color32(style::failed(cx.theme)))
         }
         Status::Opening(job) => {
             let progress = cx.state.jobs.get(job).and_then(|job| job.progress.as_ref());
             let words = progress.map_or("Opening…".to_owned(), Progress::line);
             (words, color32(cx.theme.series(4)))
         }
+    }
+}
+
+/// The `line` of an error without the path of `source`, which the entry shows already and which would leave the reason no room.
+fn reason(line: &str, source: &str) -> String {
+    match line.split_once(source.trim_end_matches(['/', '\\'])) {
+        Some(("", rest)) => rest.trim_start_matches([':', ' ', '/', '\\']).to_owned(),
+        Some((before, rest)) if rest.starts_with(['/', '\\']) => {
+            format!("{before}{}", rest.trim_start_matches(['/', '\\']))
+        }
+        _ => line.to_owned(),
     }
 }
 
@@ -249,4 +257,21 @@ fn backbone(ui: &mut Ui, cx: &mut PanelContext<'_>, at: usize) {
             Status::Opening(_) => drop(ui.label(&about)),
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failure_does_not_repeat_the_path_of_its_entry() {
+        for (line, left) in [
+            ("/data/birds: is no dataset", "is no dataset"),
+            ("cannot read /data/birds/config.json: No such file", "cannot read config.json: No such file"),
+            ("no answer for /data/birds: timed out", "no answer for /data/birds: timed out"),
+            ("The device was lost", "The device was lost"),
+        ] {
+            assert_eq!([reason(line, "/data/birds"), reason(line, "/data/birds/")], [left; 2]);
+        }
+    }
 }
