@@ -98,8 +98,9 @@ fn others(grid: &RateGrid) -> impl Iterator<Item = &str> {
 }
 
 /// What is `found` in the metrics of each variant's probes at the best epoch, by tier, points of a sweep included: one result per seed,
-/// of those seeds alone whose number of images and `key` are those of the first. And notes on variants with fewer seeds than were trained and on the choice
-/// among them. Of a head at several layers or rates only the chosen variant is returned; if that has no results, all that have some.
+/// of those seeds alone whose number of images and `key` are those of the first. And notes on variants with fewer seeds than were
+/// trained and on the choice among them. Of a head at several layers or rates only the chosen variant is returned; if that has no
+/// results, all that have some.
 pub(super) fn of_evaluated<'a, T, K: PartialEq>(
     source: &'a Source,
     found: impl Fn(&'a Metrics) -> Option<T>,
