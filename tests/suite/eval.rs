@@ -642,6 +642,9 @@ fn what_cannot_be_asked_is_said() {
         assert!(images.iter().all(|image| image.starts_with(split)), "{images:?}");
         assert_eq!(images.len() as u64, count);
     }
+    // Of a folder of classes alone, a part is evaluated: it says so.
+    let (_, stderr) = succeeds(&mut eval(&scenes.join("train"), &[]));
+    assert!(stderr.contains("train: no split of its own: 20 % of every class held out"), "{stderr}");
     // Its rows stay where those of another evaluation are written in another format.
     let mut in_place = eval(&scenes, &["--split", "train", "--format", "parquet"]);
     let (_, stderr) = succeeds(in_place.arg("--evaluation").arg(desk.path("val")));

@@ -12,8 +12,8 @@ use crate::app::jobs::train::TrainSettings;
 use crate::app::jobs::train::resume::same_tokens;
 use crate::app::jobs::user_error::{self, Usage};
 use crate::app::jobs::{JobError, Reporter};
-use crate::model::data::Dataset;
 use crate::model::data::token_cache::TokenKey;
+use crate::model::data::{Dataset, is_of_training};
 use crate::model::train::run::{ProbeCheckpoint, Run};
 
 /// Probes, images and tokens of an evaluation.
@@ -56,6 +56,9 @@ impl Eval<'_> {
         let probes = match &run {
             Some(run) => self.probes_of(run, &plan, reporter)?,
             None => {
+                // A run's notes were told when it was trained.
+                let notes = dataset.notes.iter().filter(|note| !is_of_training(note));
+                notes.for_each(|note| reporter.warn(format!("{}: {note}", dataset.name)));
                 self.warn(&plan, &options, reporter);
                 flags.probe.iter().map(|path| ProbeFile::of_file(path)).collect()
             }
