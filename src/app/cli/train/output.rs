@@ -11,6 +11,9 @@ use crate::app::terminal::progress;
 use crate::model::train::run::{Metric, Outcome};
 use crate::viz::figures::rates::{RateCell, RateGrid};
 
+/// AdamW moves a weight by about the learning rate in a step: in fewer than these, by less than 0.1 at the paper's 1e-3.
+const FEW_STEPS: usize = 100;
+
 impl TrainArgs {
     pub(super) fn print_event(&self, event: &Event, settings: &TrainSettings, display: &mut Display) {
         let epochs = settings.epochs;
@@ -24,7 +27,13 @@ impl TrainArgs {
                     false => display.say(&describe(tokens)),
                 }
                 let left_out = settings.config().left_out();
-                dataset.notes.iter().chain(&left_out).for_each(|note| display.say(&format!("note: {note}")));
+                let each = steps / settings.seeds;
+                let few = (each < FEW_STEPS).then(|| {
+                    let each = counted(each, "step", "steps");
+                    format!("each head is trained for {each} only; a smaller --batch has more in an epoch")
+                });
+                let notes = dataset.notes.iter().chain(&left_out).chain(&few);
+                notes.for_each(|note| display.say(&format!("note: {note}")));
                 display.say(&format!("training: {} of all heads", counted(*steps, "step", "steps")));
                 let points = shows.map_or_else(|| "none".to_owned(), |points| format!("{points:.1} points"));
                 let assumed = train::assumed(*shows, settings.seeds);
