@@ -158,10 +158,10 @@ impl MainWindow {
                 self.loading = None;
                 self.open(*read, state);
             }
-            Outcome::Saved(path, essence, then) => {
+            Outcome::Saved(path, comparable, then) => {
                 self.orders.extend([WindowOrder::Wrote(path.clone()), WindowOrder::Saved(path.clone())]);
                 let then = then.filter(|(cancel, _)| !cancel.is_cancelled());
-                if self.named.saved(path, essence) {
+                if self.named.saved(path, comparable) {
                     then.into_iter().for_each(|(_, to)| self.leave(to, state));
                 }
             }
