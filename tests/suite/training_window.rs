@@ -369,7 +369,8 @@ fn why_a_training_cannot_begin_is_told_of_its_own_form_or_run_alone() {
     let folder = PathBuf::from("runs/birds-tiny");
     let requests = pane.0.harness.state_mut().state.dispatch(Command::OpenRun(folder.clone()));
     let job = requests[0].job();
-    pane.deliver(Event::RunRead { job, folder, snapshot: Ok(snapshot(&["gap", "sinkhorn"])) });
+    let mut read = snapshot(&["gap", "sinkhorn"]);
+    pane.deliver(Event::RunRead { job, folder: folder.clone(), snapshot: Ok(read.clone()) });
     pane.0.click("Resume");
     assert!(pane.0.has("Preparing…") && pane.0.has("Stop and save"));
     let job = pane.job_of(|ask| matches!(ask, Fetch::Resume { .. }));
@@ -377,6 +378,13 @@ fn why_a_training_cannot_begin_is_told_of_its_own_form_or_run_alone() {
     assert!(pane.0.has("is in use") && pane.0.has("Not finished") && pane.0.has("Resume"));
     pane.0.click("New training");
     assert!(!pane.0.has("is in use"));
+    // Once the other process has finished it, nothing is wrong with it.
+    let all = ["gap", "sinkhorn"].into_iter().flat_map(|head| [(head, 0), (head, 1)]);
+    let epochs = all.flat_map(|(head, seed)| (1..=10).map(move |epoch| metric(head, seed, epoch)));
+    Arc::make_mut(&mut read).epochs = epochs.collect();
+    pane.deliver(Event::RunRead { job: None, folder, snapshot: Ok(read) });
+    pane.0.click("birds-tiny");
+    assert!(pane.0.has("Finished") && !pane.0.has("is in use"));
 }
 
 #[test]

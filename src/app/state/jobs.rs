@@ -34,7 +34,7 @@ pub struct Job {
     longest: Duration,
     /// Whether the first image it lists becomes the current one; cleared when another image is selected.
     pub(super) selects: bool,
-    /// The folder of the run that it resumes, or whose tasks it submits again or cancels.
+    /// The folder of the run that it resumes, until that has begun, or whose tasks it submits again or cancels.
     pub run: Option<PathBuf>,
     /// What is remembered as recently used once it has finished.
     pub(super) recent: Vec<RecentItem>,

@@ -245,6 +245,7 @@ impl State {
             TrainEvent::Begun(snapshot) => {
                 let folder = snapshot.about.folder.clone();
                 active.folder = Some(folder.clone());
+                self.jobs.get_mut(&active.job).into_iter().for_each(|job| job.run = None); // the run has its errors now
                 self.training.latest = Some((active.job, folder.clone()));
                 self.remember_used(vec![RecentItem::Run(folder.clone())]);
                 // Without the probes of the snapshot, which are opened as they are reported.

@@ -53,7 +53,9 @@ fn head(ui: &mut Ui, cx: &mut PanelContext<'_>, run: &WatchedRun) {
         ui.add(Label::new(RichText::new(details).small().weak()).truncate());
     }
     let mut own = cx.state.jobs.values().filter(|job| job.run.as_ref() == Some(&about.folder));
-    let refused = own.find_map(|job| job.error.as_ref()).filter(|_| run.tasks.is_none()); // else told with the tasks
+    // That of tasks is told with them; that of a run which another process has finished since is over.
+    let is_told = run.tasks.is_none() && run.phase != Phase::Done;
+    let refused = own.find_map(|job| job.error.as_ref()).filter(|_| is_told);
     let failed = match &run.phase {
         Phase::Failed(error) | Phase::Missing(error) => Some(error),
         _ => None,
