@@ -80,8 +80,8 @@ impl MainWindow {
         }
     }
 
-    /// Moves the current image by so many positions in the gallery as it is shown, which the state would filter and sort again; that
-    /// does so where the gallery does not show it.
+    /// The command that moves the current image by this many positions in the gallery as it is shown. A step from an image that the
+    /// gallery does not show is left to the state, which filters and sorts all of them again.
     fn step(&self, by: isize, state: &State) -> Command {
         let to = self.shown.as_ref().and_then(|shown| {
             let at = shown.ids.get_index_of(&state.selection.image?)?;
