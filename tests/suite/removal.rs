@@ -274,7 +274,7 @@ impl EncoderPasses for PatchByPatch<'_> {
     }
 }
 
-/// If patches do not influence each other, removing them before the encoder equals removing their tokens behind it.
+/// If patches do not influence each other, removing them before the backbone equals removing their tokens behind it.
 #[test]
 fn patches_that_leave_are_those_of_the_ranking_and_pictures_are_painted_so() {
     let (mut compared, mut painted) = (0, 0);

@@ -19,7 +19,7 @@ pub struct EvalContext<'a> {
     pub what: &'a str,
     /// How many probes were evaluated before, and of how many: progress is that of all.
     pub probe: [usize; 2],
-    /// Encodes the remaining patches, for removal before the encoder.
+    /// Encodes the remaining patches, for removal before the backbone.
     pub subset_reader: Option<SubsetReader<'a>>,
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Inputs<'a> {
     pub image_digests: Vec<Option<String>>,
     /// SHA-256 of those of the evaluated images, if all are known.
     pub image_files: Option<String>,
-    /// Removes patches before the encoder.
+    /// Removes patches before the backbone.
     pub subset_reader: Option<SubsetReader<'a>>,
     /// Folder of the parts' answers.
     pub home: &'a Path,
