@@ -16,7 +16,7 @@ use crate::model::hand_order::HandOrder;
 use crate::model::io::block;
 use crate::model::probe::Classifier;
 use crate::model::reading::Intervention;
-use crate::model::trace::{Attribution, Found, OrderTest, Routing, Trace};
+use crate::model::trace::{Found, OrderTest, Routing, Trace};
 
 /// More sweeps than any head has.
 const MAX_SWEEPS: usize = 64;
@@ -109,12 +109,10 @@ impl HandOrderReader {
     }
 
     /// The trace under another `order`, given one of the same image and probe under an order made by hand. `None` if the
-    /// order has another length, if there are gradients, which depend on it, if the predicted class is explained and this order changes
-    /// it, or if float32 cannot hold it.
+    /// order has another length, if the predicted class is explained and this order changes it, or if float32 cannot hold it.
     pub fn trace(&self, trace: &Trace, order: &HandOrder) -> Option<Trace> {
         let n = self.projections.len();
-        let has_gradients = trace.attributions.keys().any(|method| *method != Attribution::Rollout);
-        if order.tokens().len() != n || has_gradients {
+        if order.tokens().len() != n {
             return None;
         }
         let logits = self.logits(order);
