@@ -177,15 +177,15 @@ impl Engine {
         Ok(info)
     }
 
-    /// Decodes an image of a dataset, for which work on the others took hours. One that is broken is left out, with a warning, unless that
-    /// was given, that it `lacks` what it is read for: every probe leaves out the same. One whose disk does not answer is tried again.
+    /// Decodes an image of a dataset, for which work on the others took hours. One that is broken is left out, with a warning that it
+    /// `lacks` what it is read for: every probe leaves out the same. One whose disk does not answer is tried again.
     ///
     /// # Errors
     /// If it is cancelled, or the disk does not answer for a minute.
     pub(super) fn decode_or_leave_out(
         &mut self,
         source: &ImageSource,
-        lacks: Option<&str>,
+        lacks: &str,
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Photo>, JobError> {
         let mut patience = Patience::default();
@@ -197,8 +197,7 @@ impl Engine {
             let is_away = is_away(source, &why);
             let why = UserError::from_file_error(&source.path, why);
             if !is_away {
-                let warning = lacks.map(|lacks| format!("{}; it lacks {lacks}", why.one_line()));
-                warning.into_iter().for_each(|text| reporter.warn(text));
+                reporter.warn(format!("{}; it lacks {lacks}", why.one_line()));
                 return Ok(None);
             }
             if !patience.pause() {
@@ -321,7 +320,7 @@ mod tests {
         let mut engine = Engine::new(WorkerEnv { photo, ..WorkerEnv::default() });
         let (image, mut reporter) = (PathBuf::from("a.png").into(), Recorder::default());
         let mut is_read =
-            || matches!(engine.decode_or_leave_out(&image, Some("curves"), &mut reporter), Ok(Some(_)));
+            || matches!(engine.decode_or_leave_out(&image, "curves", &mut reporter), Ok(Some(_)));
         assert_eq!(([is_read(), is_read()], ASKED.load(Ordering::Relaxed)), ([true, false], 3));
         assert!(reporter.warned[0].starts_with("a.png: cannot be decoded as PNG: it is torn"));
         assert!(reporter.warned[0].ends_with("; it lacks curves"), "{:?}", reporter.warned);

@@ -92,7 +92,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Images of a dataset that could not be read again, as indices into it: a warning of each was given, for all probes.
+/// Images of a dataset that could not be read again, as indices into it: each was warned of once, and all probes leave it out.
 pub type UnreadImages = RefCell<BTreeSet<usize>>;
 
 /// Reads the remaining patches of a dataset's images.
@@ -124,9 +124,11 @@ impl<'a> SubsetReader<'a> {
     ) -> Result<(), JobError> {
         let Some(seed) = evaluator.removable(at) else { return Ok(()) };
         let sample = self.samples[at];
-        let lacks = (!self.unread.borrow().contains(&sample)).then_some("removal curves");
+        if self.unread.borrow().contains(&sample) {
+            return Ok(());
+        }
         let source = &self.dataset.samples[sample].source;
-        let Some(photo) = engine.decode_or_leave_out(source, lacks, reporter)? else {
+        let Some(photo) = engine.decode_or_leave_out(source, "removal curves", reporter)? else {
             self.unread.borrow_mut().insert(sample);
             return Ok(());
         };

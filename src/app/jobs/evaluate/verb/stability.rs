@@ -37,7 +37,7 @@ pub(super) fn measure(
         reporter.progress("Changing images", at as u64, Some(images.len() as u64), Unit::Items);
         reporter.pause(engine)?;
         let source = sample.map(|sample| &dataset.samples[sample].source);
-        let decode = |source| engine.decode_or_leave_out(source, Some("a measured stability"), reporter);
+        let decode = |source| engine.decode_or_leave_out(source, "a measured stability", reporter);
         let Some(photo) = source.map(decode).transpose()?.flatten() else {
             found.iter_mut().for_each(|own| own.push(None));
             continue;
