@@ -153,8 +153,8 @@ impl Training<'_> {
                 Ok(end) => return Ok(end),
                 Err(error) => TrainingError::from(error),
             };
-            let why = error.to_string();
-            if why != asked {
+            let why = error.to_string(); // the same at every evaluation, which begin with the same image
+            if last != begun || why != asked {
                 (patience, asked) = (Patience::default(), why);
             }
             match self.wait(&mut patience, &error, tell)? {
