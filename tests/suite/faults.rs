@@ -486,12 +486,13 @@ fn a_disk_that_fails_for_a_moment_ends_no_extraction() {
     apart("faults::a_disk_that_fails_for_a_moment_ends_no_extraction", || {
         let desk = run::Desk::new(70, 24);
         let dataset = data::open(desk.data()).expect("a dataset");
+        fs::write(&*dataset.samples[3].source.path, b"broken").expect("written");
         let device = device::choose("cpu").expect("a processor").device;
-        // The fault comes so many file steps after the first batch; whether it came, how often it was waited for, and the files.
+        // The fault comes at this file step after the first batch; returns whether it came, how often it was waited for, and the files.
         let extract = |cache: &str, mut fault: Option<usize>| {
             let tokens = TokenSettings { cache: Some(desk.path(cache)), ..TokenSettings::default() };
             let plan = Plan::new(ExtractOptions::new(run::backbone(), tokens), &dataset).expect("a plan");
-            let mut waits = 0;
+            let (mut waits, mut unreadable) = (0, Vec::new());
             let end = plan.run(&dataset, &device, &mut |event| {
                 match event {
                     extract::Event::Progress(_) => {
@@ -501,12 +502,14 @@ fn a_disk_that_fails_for_a_moment_ends_no_extraction() {
                         assert!(first && why.waited_for().contains("tokens-00"), "{why}");
                         waits += 1;
                     }
+                    extract::Event::Unreadable { sample, .. } => unreadable.push(sample),
                     _ => {}
                 }
                 ControlFlow::Continue(())
             });
             let fired = failpoint::none();
             end.expect("tokens");
+            assert_eq!(unreadable, [3], "an image that is read again is reported once");
             (fired, waits, tree(&desk.path(cache)))
         };
         let (_, _, whole) = extract("whole", None);

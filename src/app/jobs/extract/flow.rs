@@ -131,9 +131,21 @@ impl Plan {
     ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
         let (mut writers, mut patience) = (Writers::new(writers), Patience::default());
+        let mut last_unreadable = None;
+        // After a wait, images are read again: none is reported twice.
+        let mut report_once = |event: Event<'_>| match event {
+            Event::Unreadable { sample, .. } if Some(sample) <= last_unreadable => ControlFlow::Continue(()),
+            event => {
+                if let Event::Unreadable { sample, .. } = event {
+                    last_unreadable = Some(sample);
+                }
+                on_event(event)
+            }
+        };
         loop {
             let before = writers.done();
-            let Err(why) = self.try_missing(&reader, &mut writers, (dataset, device), on_event) else {
+            let Err(why) = self.try_missing(&reader, &mut writers, (dataset, device), &mut report_once)
+            else {
                 return Ok(writers.all);
             };
             if writers.done() > before {
@@ -142,7 +154,7 @@ impl Plan {
             if !why.may_pass() {
                 return Err(why);
             }
-            if on_event(Event::Waiting { why: &why, first: patience.is_new() }).is_break() {
+            if report_once(Event::Waiting { why: &why, first: patience.is_new() }).is_break() {
                 return Err(ExtractError::Stopped { done: writers.done(), images: self.images });
             }
             if !patience.pause() {
@@ -200,7 +212,8 @@ impl Plan {
         sender: SyncSender<Batch>,
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Option<Spent>, ExtractError> {
-        let (mut readable, mut first_error, mut batch_limit) = (missing.len() < self.images, None, None);
+        let (mut readable, mut first_error) = (missing.len() < self.images, None);
+        let mut batch_limit = reader.backbone.held_at_once();
         let mut meter = RateMeter::new(self.images, done);
         let (mut spent, mut held) = (Spent::default(), Batch::new());
         let since = |begun: Instant| begun.elapsed().as_secs_f64();
