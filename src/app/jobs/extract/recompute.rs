@@ -173,8 +173,10 @@ impl Recompute {
         let decode = move || {
             let make = |&image: &usize| {
                 let sample = &samples[image];
-                let is_away = || sample.source.bytes().is_err_and(|error| is_away(&sample.source, &error));
-                make(sample, image).or_else(|_| make(sample, image)).map_err(|why| (why, is_away()))
+                make(sample, image).or_else(|why| match sample.source.bytes() {
+                    Ok(_) => make(sample, image).map_err(|why| (why, false)), // its disk has come back
+                    Err(error) => Err((why, is_away(&sample.source, &error))),
+                })
             };
             prepare_ahead(requested.iter().flat_map(|batch| batch.chunks(part)), make, sender);
         };
