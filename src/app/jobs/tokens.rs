@@ -7,7 +7,6 @@ use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
 use burn::tensor::Device;
-use rayon::prelude::*;
 
 use crate::model::backbone::preprocess::{Pixels, PreprocessError, Preprocessor};
 use crate::model::backbone::token_spec::{Layer, TokenSpec, Trained, describe_differences};
@@ -153,17 +152,17 @@ pub fn read_batch<T, E: Clone, X>(
     Ok(faults.into_iter().map(one).collect())
 }
 
-/// Prepares batch after batch on all cores and sends them, until all are done or the receiver is gone; returns the time it took. Meant for
+/// Prepares batch after batch by `make` and sends them, until all are done or the receiver is gone; returns the time it took. Meant for
 /// a thread beside the one that reads: a channel of one batch bounds the queue.
-pub fn prepare_ahead<'a, T: Sync + 'a, U: Send>(
+pub fn prepare_ahead<'a, T: 'a, U>(
     batches: impl Iterator<Item = &'a [T]>,
-    make: impl Fn(&T) -> U + Sync,
+    make: impl Fn(&[T]) -> Vec<U>,
     send: SyncSender<Vec<U>>,
 ) -> Duration {
     let mut spent = Duration::ZERO;
     for batch in batches {
         let begun = Instant::now();
-        let made = batch.par_iter().map(&make).collect();
+        let made = make(batch);
         spent += begun.elapsed();
         if send.send(made).is_err() {
             break;

@@ -16,7 +16,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::outage::{Outage, Patience, bytes, of_disk};
+use super::outage::{Outage, Patience, of_disk, read_all, should_retry};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
@@ -183,7 +183,7 @@ impl Plan {
             let thread = |name: &str| Builder::new().name(name.into());
             let decoding = thread("decode")
                 .spawn_scoped(scope, || {
-                    let make = |sample: &&Sample| load(sample, &self.preprocessor);
+                    let make = |samples: &[&Sample]| load_all(samples, &self.preprocessor);
                     prepare_ahead(samples.chunks(batch(device)), make, image_sender)
                 })
                 .map_err(ExtractError::Thread)?;
@@ -292,9 +292,14 @@ pub(super) fn prepare(sample: &Sample, preprocessor: &Preprocessor) -> Prepared 
     preprocessor.apply(&photo).map_err(|error| error.to_string())
 }
 
+/// [`load`] of every sample, on all cores.
+pub(super) fn load_all(samples: &[&Sample], preprocessor: &Preprocessor) -> Vec<Image> {
+    read_all(samples, |sample| load(sample, preprocessor), should_retry)
+}
+
 /// [`prepare`], with the SHA-256 of the very bytes that were decoded.
-pub(super) fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
-    let bytes = match bytes(&sample.source) {
+fn load(sample: &Sample, preprocessor: &Preprocessor) -> Image {
+    let bytes = match sample.source.bytes() {
         Ok(bytes) => bytes,
         Err(error) => return (Err(error.to_string()), Err(of_disk(&sample.source, &error))),
     };

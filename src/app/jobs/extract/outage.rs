@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
+
 use super::ExtractError;
 use super::flow::Image;
 use crate::model::data::ImageSource;
@@ -45,15 +47,25 @@ pub(in crate::app::jobs) fn is_away(image: &ImageSource, error: &ImageError) -> 
     })
 }
 
-/// The bytes of an image. One that its disk refuses is asked for once more a moment later: it would be left out for good.
-pub(super) fn bytes(image: &ImageSource) -> Result<Vec<u8>, ImageError> {
-    image.bytes().or_else(|error| match of_disk(image, &error) {
-        Some(kind) if !is_of_file(kind) => {
-            sleep(RETRY_INTERVAL);
-            image.bytes()
-        }
-        _ => Err(error),
-    })
+/// Whether an image that its disk does not give may be there a moment later.
+pub(super) fn should_retry((_, digest): &Image) -> bool {
+    matches!(digest, Err(Some(kind)) if !is_of_file(*kind))
+}
+
+/// What `read` makes of images, on all cores. Those that a disk refuses are read once more a moment later, all together: they would be
+/// left out for good.
+pub(super) fn read_all<T: Sync, U: Send>(
+    images: &[T],
+    read: impl Fn(&T) -> U + Sync,
+    should_retry: impl Fn(&U) -> bool,
+) -> Vec<U> {
+    let mut all: Vec<U> = images.par_iter().map(&read).collect();
+    let refused: Vec<_> = all.iter_mut().zip(images).filter(|(found, _)| should_retry(found)).collect();
+    if !refused.is_empty() {
+        sleep(RETRY_INTERVAL);
+    }
+    refused.into_par_iter().for_each(|(found, image)| *found = read(image));
+    all
 }
 
 impl<'a> Outage<'a> {
@@ -104,6 +116,9 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
 
     #[test]
@@ -115,24 +130,17 @@ mod tests {
         assert!(!patience.pause() && begun.elapsed() < RETRY_INTERVAL);
     }
 
-    #[cfg(unix)]
     #[test]
-    fn an_image_that_its_disk_refuses_once_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.png");
-        std::os::unix::fs::symlink(&path, &path).unwrap(); // a link to itself cannot be followed
-        let image = ImageSource::from(path.clone());
-        let read = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                sleep(RETRY_INTERVAL / 2);
-                std::fs::remove_file(&path).unwrap();
-                atomic_file::write(&path, b"a picture").unwrap();
-            });
-            bytes(&image)
-        });
-        assert_eq!(read.unwrap(), b"a picture");
+    fn images_that_their_disk_refuses_once_are_read_after_one_wait_for_all() {
+        const IMAGES: usize = 10_000; // a wait for each would take minutes on any number of cores
+        let asked: Vec<AtomicUsize> = (0..IMAGES).map(|_| AtomicUsize::new(0)).collect();
+        let read = || read_all(&asked, |image| image.fetch_add(1, Relaxed), |before| *before == 0);
         let begun = Instant::now();
-        assert!(bytes(&folder.path().join("b.png").into()).is_err() && begun.elapsed() < RETRY_INTERVAL);
+        assert!(read() == [1; IMAGES] && (RETRY_INTERVAL..20 * RETRY_INTERVAL).contains(&begun.elapsed()));
+        assert!(read() == [2; IMAGES], "none is refused any more");
+        for (error, refused) in [(ErrorKind::StaleNetworkFileHandle, true), (ErrorKind::NotFound, false)] {
+            assert_eq!(should_retry(&(Err("it cannot be read".to_owned()), Err(Some(error)))), refused);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use burn::tensor::{Device, TensorData};
 use rayon::prelude::*;
 
-use super::flow::{Image, Prepared, batch, load, prepare};
+use super::flow::{Prepared, batch, load_all, prepare};
 use super::outage::{Outage, is_away};
 use super::{Event, ExtractError, Plan, leak_warning};
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead};
@@ -53,8 +53,7 @@ impl Plan {
         let (mut unreadable, mut first_error, mut digests) = (Vec::new(), None, Vec::with_capacity(images));
         let (mut meter, mut outage) = (RateMeter::new(images, 0), Outage::new(&dataset.root));
         for (at, part) in dataset.samples.chunks(CHECKED_AT_ONCE).enumerate() {
-            let check = |sample: &Sample| load(sample, &self.preprocessor);
-            let checked: Vec<Image> = part.par_iter().map(check).collect();
+            let checked = load_all(&part.iter().collect::<Vec<_>>(), &self.preprocessor);
             outage.add(&checked)?;
             for (index, (prepared, digest)) in checked.into_iter().enumerate() {
                 digests.push(digest.ok());
@@ -178,6 +177,7 @@ impl Recompute {
                     Err(error) => Err((why, is_away(&sample.source, &error))),
                 })
             };
+            let make = |images: &[usize]| images.par_iter().map(&make).collect::<Vec<_>>();
             prepare_ahead(requested.iter().flat_map(|batch| batch.chunks(part)), make, sender);
         };
         if let Err(error) = std::thread::Builder::new().name("decode".into()).spawn(decode) {

@@ -2,9 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use rayon::prelude::*;
-
-use super::outage::{bytes, is_away};
+use super::outage::{is_away, read_all};
 use super::{Event, ExtractError, Plan};
 use crate::app::rate::RateMeter;
 use crate::model::data::Dataset;
@@ -54,8 +52,8 @@ impl Plan {
         for part in known.chunks(COMPARED_AT_ONCE) {
             let compare = |&image: &usize| {
                 let source = &dataset.samples[image].source; // a file, or a row of a table
-                match bytes(source) {
-                    Ok(content) => Ok(scan.changed(image, Some(&sha256::of_bytes(&content)))),
+                match source.bytes() {
+                    Ok(bytes) => Ok(scan.changed(image, Some(&sha256::of_bytes(&bytes)))),
                     // Its disk may not answer: no reason to give up the tokens that it has.
                     Err(why) if scan.changed(image, None) => {
                         let (image, is_away) = (source.to_string(), is_away(source, &why));
@@ -64,7 +62,10 @@ impl Plan {
                     Err(_) => Ok(false),
                 }
             };
-            let compared: Vec<Result<bool, ExtractError>> = part.par_iter().map(compare).collect();
+            let should_retry = |compared: &Result<bool, ExtractError>| {
+                matches!(compared, Err(ExtractError::Vanished { is_away: true, .. }))
+            };
+            let compared = read_all(part, compare, should_retry);
             for (&image, compared) in part.iter().zip(compared) {
                 changed.extend(compared?.then_some(image));
             }

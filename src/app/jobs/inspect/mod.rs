@@ -231,11 +231,12 @@ impl Explainer<'_> {
     /// Reads and explains every image on this thread and two more, until it is cancelled.
     fn all(&self, pass: &mut Pass<'_>) -> anyhow::Result<()> {
         let (reader, env) = (pass.reader, pass.engine.env);
-        let prepare = |source: &Source| {
+        let prepare_one = |source: &Source| {
             let photo = (env.photo)(&ImageSource::from(source.path.clone()));
             let pixels = photo.map_err(Into::into).and_then(|photo| reader.prepare(&photo));
             pixels.map_err(|error| lines(&error).join(": "))
         };
+        let prepare = move |sources: &[Source]| sources.par_iter().map(&prepare_one).collect::<Vec<_>>();
         let batch = self.spec.flags.batch;
         std::thread::scope(|scope| {
             // On either side of the batch that is read, one batch waits in the channel and one is being worked on.
