@@ -8,7 +8,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use indexmap::IndexMap;
 
-use super::extract::{Patience, is_away};
+use super::extract::{Retries, is_away};
 use super::info::{BackboneInfo, ProbeInfo};
 use super::token_memory::TokenMemory;
 use super::tokens::{TokenReader, preprocessor};
@@ -188,7 +188,7 @@ impl Engine {
         lacks: &str,
         reporter: &mut dyn Reporter,
     ) -> Result<Option<Photo>, JobError> {
-        let mut patience = Patience::default();
+        let mut retries = Retries::default();
         loop {
             let why = match (self.env.photo)(source) {
                 Ok(photo) => return Ok(Some(photo)),
@@ -200,7 +200,7 @@ impl Engine {
                 reporter.warn(format!("{}; it lacks {lacks}", why.one_line()));
                 return Ok(None);
             }
-            if !patience.pause() {
+            if !retries.pause() {
                 return Err(why.into());
             }
             reporter.pause(self)?;

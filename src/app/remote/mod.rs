@@ -346,21 +346,21 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_nothing_gives_signs_of_life() {
+    fn who_asks_for_nothing_sends_heartbeats() {
         use std::io::Read as _;
         let queue = TaskQueue::default();
         let ((mut from, to), (events, _received)) = (std::io::pipe().unwrap(), sync_channel(1));
         let interval = Duration::from_millis(1);
         let waker: Waker = Arc::new(|| {});
-        let mut signs = [1; 3 * 5];
+        let mut beats = [1; 3 * 5];
         let request = std::thread::scope(|scope| {
             scope.spawn(|| write_requests(to, false, interval, &queue, &events, &waker));
-            from.read_exact(&mut signs).unwrap();
+            from.read_exact(&mut beats).unwrap();
             queue.send(Request::Cancel(JobId(1)));
             queue.close();
             frame::read::<Request>(&mut from).unwrap()
         });
-        assert_eq!((signs, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));
+        assert_eq!((beats, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));
     }
 
     #[test]

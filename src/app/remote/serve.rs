@@ -89,7 +89,7 @@ fn answer(
         .context("cannot start the compute threads")?;
     let listening = Builder::new().name("requests".into());
     listening.spawn(move || read_requests(from, &sender)).context("cannot start the listening thread")?;
-    let (mut memory, mut timeout, mut signed) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
+    let (mut memory, mut timeout, mut last_beat) = (MemoryReporter::default(), MEMORY_PERIOD, Instant::now());
     loop {
         // All requests are read before the next event is sent: over a slow line many events wait, and a request may cancel the job that
         // they belong to.
@@ -111,9 +111,9 @@ fn answer(
         if let Some(bytes) = memory.changed() {
             write_event(out, &Event::Memory(bytes), compress)?;
         }
-        if signed.elapsed() >= interval {
+        if last_beat.elapsed() >= interval {
             frame::write_heartbeat(out)?;
-            signed = Instant::now();
+            last_beat = Instant::now();
         }
         out.flush()?;
         timeout = MEMORY_PERIOD;
@@ -310,18 +310,18 @@ mod tests {
     fn a_client_that_is_silent_ends_the_worker_and_one_that_gives_signs_does_not() {
         // On a busy machine a sign may come too late: then there is more time for each.
         let silences = [800, 3_200, 12_800, 51_200].map(Duration::from_millis);
-        assert!(silences.into_iter().any(is_kept_by_signs), "signs do not count");
+        assert!(silences.into_iter().any(is_kept_by_heartbeats), "heartbeats do not count");
     }
 
-    /// Whether a worker ends by this much silence only after the signs of its client have ended.
-    fn is_kept_by_signs(silence: Duration) -> bool {
+    /// Whether a worker ends by this much silence only after the heartbeats of its client have ended.
+    fn is_kept_by_heartbeats(silence: Duration) -> bool {
         let times = Times { silence, check: Duration::from_millis(20), ..TIMES };
         let (sender, inputs) = sync_channel(INPUT_CAPACITY);
         let (to_loop, (from, mut to)) = (sender.clone(), io::pipe().unwrap());
         let on_silence = move || drop(to_loop.try_send(Input::End(Some(FrameError::Silent))));
         let from = BufReader::new(Watched::new(from, times, on_silence).unwrap());
         let (mut out, begun, lasts) = (Vec::<u8>::new(), Instant::now(), times.silence * 3 / 2);
-        let give_signs = move || {
+        let send_heartbeats = move || {
             // After every request the worker checks whether a heartbeat is due.
             frame::write(&mut to, &Request::Follow(Vec::new()), false).unwrap();
             while begun.elapsed() < lasts {
@@ -331,12 +331,12 @@ mod tests {
             to // the pipe stays open
         };
         let is_kept = std::thread::scope(|scope| {
-            let _pipe = scope.spawn(give_signs);
+            let _pipe = scope.spawn(send_heartbeats);
             let ended = answer(from, &mut out, false, Duration::ZERO, sender, &inputs).unwrap_err();
             assert!(matches!(ended.downcast_ref(), Some(FrameError::Silent)), "{ended}");
             begun.elapsed() > lasts
         });
-        // It gives signs, too: no message has as many zeros.
+        // It sends heartbeats, too: no message has as many zeros.
         assert!(out.windows(5).any(|bytes| bytes == [0; 5]));
         is_kept
     }

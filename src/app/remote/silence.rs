@@ -3,8 +3,8 @@
 //! notices nothing.
 //!
 //! Both ends therefore write at least once in [`Times::beat`], a [heartbeat](super::frame::write_heartbeat) if nothing else, and consider
-//! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's signs
-//! come from the thread that writes its requests, so a window that is hidden or busy gives them, too.
+//! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's heartbeats
+//! come from the thread that writes its requests, so a window that is hidden or busy sends them, too.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The times of a connection, the same at both ends; tests have shorter ones.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
-    /// The longest time between two writes. It is shorter than [`check`](Self::check): of two ends that were asleep together each gives
+    /// The longest time between two writes. It is shorter than [`check`](Self::check): of two ends that were asleep together each sends
     /// a heartbeat before the other's second check, though the clock of Windows went on and no wait did.
     pub(super) beat: Duration,
     /// The longest time in which nothing may come.
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asleep_gives_a_sign_before_the_second_look() {
+    fn who_was_asleep_sends_a_heartbeat_before_the_second_check() {
         assert!(TIMES.beat < TIMES.check);
     }
 

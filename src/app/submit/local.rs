@@ -12,7 +12,7 @@ use super::plan::{Plan, Task};
 use super::status::{RUNNING, State, states};
 use crate::app::child_process::{ask_to_stop, own_group, stops_with_this_process};
 use crate::app::format::watching;
-use crate::app::jobs::extract::Patience;
+use crate::app::jobs::extract::Retries;
 use crate::app::jobs::user_error::refuse;
 use crate::app::terminal::interrupt;
 use crate::app::terminal::stdout::say;
@@ -200,8 +200,8 @@ fn run(plan: &Plan, mut waiting: VecDeque<Task>, limit: usize, held: &ExclusiveL
 
 /// Writes the state of a task. A disk that does not take it is waited for, as an error stops the tasks that run.
 fn write_state(plan: &Plan, task: Task, content: &str) -> anyhow::Result<()> {
-    let (path, mut patience) = (plan.state(task), Patience::default());
-    let mut waits = || interrupt::flow().is_continue() && patience.pause();
+    let (path, mut retries) = (plan.state(task), Retries::default());
+    let mut waits = || interrupt::flow().is_continue() && retries.pause();
     loop {
         match atomic_file::write(&path, content.as_bytes()) {
             Err(why) if !is_of_file(why.kind()) && waits() => {}

@@ -139,7 +139,7 @@ fn a_training_whose_disk_is_full_says_so_and_goes_on_where_there_is_room() {
 fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let desk = Desk::new(24, 12);
     let Some(library) = library(&desk.path("")) else { return };
-    let sign = desk.path("there/train.lock.owner.json");
+    let owner_file = desk.path("there/train.lock.owner.json");
     let there = || {
         let mut command = there(&desk, "there", 4);
         load(&mut command, &library).env("NO_LOCKS", "1");
@@ -149,7 +149,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     let client = start(&mut hold(&library, there(), "there/state/checkpoint.safetensors"));
     until("an epoch", || epochs(&desk, "there") > 0);
     let pid = training_pid(&desk, "there");
-    let owner = fs::read_to_string(&sign).expect("a sign");
+    let owner = fs::read_to_string(&owner_file).expect("an owner file");
     assert!(owner.contains(&format!("\"process\":{pid},")), "{owner}");
     assert_ends(&mut there(), 1, &["a training is already running in it"]);
     // The training continues when its clients are killed, and can be followed again.
@@ -159,7 +159,7 @@ fn who_trains_elsewhere_is_known_where_there_are_no_locks() {
     follows(there().arg("--resume"), &library);
     assert_same(&desk, "there");
     until("the end of the training", || !is_alive(pid));
-    assert!(!sign.exists(), "it is given back");
+    assert!(!owner_file.exists(), "it is given back");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use burn::tensor::Device;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::outage::{Outage, Patience, of_disk, read_all, should_retry};
+use super::outage::{Outage, Retries, of_disk, read_all, should_retry};
 use super::{Event, ExtractError, Plan};
 use crate::app::jobs::part::Part;
 use crate::app::jobs::tokens::{TokenReader, prepare_ahead, read_batch};
@@ -130,7 +130,7 @@ impl Plan {
         on_event: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<Vec<Writer>, ExtractError> {
         let reader = self.open(device)?;
-        let (mut writers, mut patience) = (Writers::new(writers), Patience::default());
+        let (mut writers, mut retries) = (Writers::new(writers), Retries::default());
         let mut last_unreadable = None;
         // After a wait, images are read again: none is reported twice.
         let mut report_once = |event: Event<'_>| match event {
@@ -149,15 +149,15 @@ impl Plan {
                 return Ok(writers.all);
             };
             if writers.done() > before {
-                patience = Patience::default();
+                retries = Retries::default();
             }
             if !why.may_pass() {
                 return Err(why);
             }
-            if report_once(Event::Waiting { why: &why, first: patience.is_new() }).is_break() {
+            if report_once(Event::Waiting { why: &why, first: retries.is_new() }).is_break() {
                 return Err(ExtractError::Stopped { done: writers.done(), images: self.images });
             }
-            if !patience.pause() {
+            if !retries.pause() {
                 return Err(why);
             }
             writers = Writers::new(writers.all.into_iter().map(Writer::rewound).collect());

@@ -24,7 +24,7 @@ pub use self::error::ExtractError;
 pub use self::flow::{MAX_TIMED_IMAGES, Spent};
 pub use self::job::{Extracted, run};
 pub use self::messages::{Line, Messages, leak_warning, out_of_memory};
-pub(in crate::app) use self::outage::Patience;
+pub(in crate::app) use self::outage::Retries;
 pub(super) use self::outage::is_away;
 pub use self::recompute::Recompute;
 pub use self::settings::{TokenSettings, cache_root};

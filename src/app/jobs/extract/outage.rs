@@ -17,7 +17,7 @@ use crate::model::io::{atomic_file, failpoint, is_of_file};
 /// This many images in a row whose files cannot be read are an outage.
 const MIN_OUTAGE: usize = 16;
 /// How long a disk is waited for: one in a network may not answer for a moment, or be full.
-const PATIENCE: Duration = Duration::from_mins(1);
+const RETRY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -96,17 +96,17 @@ impl<'a> Outage<'a> {
 
 /// Attempts at something that a disk refuses.
 #[derive(Default)]
-pub(in crate::app) struct Patience(Option<Instant>);
+pub(in crate::app) struct Retries(Option<Instant>);
 
-impl Patience {
+impl Retries {
     /// Whether nobody has waited yet.
     pub fn is_new(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether to try again, after a pause of [`RETRY_INTERVAL`]; false once [`PATIENCE`] has passed since the first of these calls.
+    /// Whether to try again, after a pause of [`RETRY_INTERVAL`]; false once [`RETRY_TIMEOUT`] has passed since the first of these calls.
     pub fn pause(&mut self) -> bool {
-        let is_over = self.0.get_or_insert_with(Instant::now).elapsed() > PATIENCE || failpoint::lasts();
+        let is_over = self.0.get_or_insert_with(Instant::now).elapsed() > RETRY_TIMEOUT || failpoint::lasts();
         if !is_over {
             sleep(RETRY_INTERVAL);
         }
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn a_disk_is_waited_for_and_not_for_ever() {
-        let (begun, mut patience) = (Instant::now(), Patience::default());
-        assert!(patience.is_new() && patience.pause() && !patience.is_new());
+        let (begun, mut retries) = (Instant::now(), Retries::default());
+        assert!(retries.is_new() && retries.pause() && !retries.is_new());
         assert!(begun.elapsed() >= RETRY_INTERVAL);
-        let (begun, mut patience) = (Instant::now(), Patience(begun.checked_sub(2 * PATIENCE)));
-        assert!(!patience.pause() && begun.elapsed() < RETRY_INTERVAL);
+        let (begun, mut retries) = (Instant::now(), Retries(begun.checked_sub(2 * RETRY_TIMEOUT)));
+        assert!(!retries.pause() && begun.elapsed() < RETRY_INTERVAL);
     }
 
     #[test]

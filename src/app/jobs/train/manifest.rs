@@ -44,7 +44,7 @@ pub(super) fn manifest(
             test: parts.test.images.len(),
             unreadable,
         },
-        // Settled from the settings, so that it is the same in every part of a training cut by heads.
+        // In the canonical form of the settings, so that it is the same in every part of a training cut by heads.
         tokens: TokenKey { layer: canonical(first).name(), ..tokens.source().clone() },
         size: settings.tokens.token_spec.size,
         recompute: settings.recomputes(false),

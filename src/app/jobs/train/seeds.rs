@@ -9,7 +9,7 @@ use burn::tensor::Device;
 use serde_json::{Value, json};
 
 use super::{Event, Parts, Summary, TrainPlan, TrainingError, heads};
-use crate::app::jobs::extract::Patience;
+use crate::app::jobs::extract::Retries;
 use crate::app::rate::RateMeter;
 use crate::model::data::token_cache::{self, TokenSource};
 use crate::model::device::Choice;
@@ -98,7 +98,7 @@ impl Training<'_> {
     ) -> Result<TrainCursor, TrainingError> {
         let config = self.plan.settings.config();
         let task = self.task(&config, seed);
-        let (mut kept, mut patience, mut asked) = (Instant::now(), Patience::default(), String::new());
+        let (mut kept, mut retries, mut asked) = (Instant::now(), Retries::default(), String::new());
         loop {
             let begun = last;
             let mut receive = |event: train::Event| -> Result<ControlFlow<()>, TrainingError> {
@@ -155,9 +155,9 @@ impl Training<'_> {
             };
             let why = error.to_string(); // the same at every evaluation, which begin with the same image
             if last != begun || why != asked {
-                (patience, asked) = (Patience::default(), why);
+                (retries, asked) = (Retries::default(), why);
             }
-            match self.wait(&mut patience, &error, tell)? {
+            match self.wait(&mut retries, &error, tell)? {
                 ControlFlow::Continue(true) => {}
                 ControlFlow::Continue(false) => {
                     let state = || checkpoint(index, last, trainers);
@@ -177,9 +177,9 @@ impl Training<'_> {
         write: &dyn Fn() -> Result<(), TrainingError>,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<(), TrainingError> {
-        let mut patience = Patience::default();
+        let mut retries = Retries::default();
         while let Err(why) = write() {
-            if self.wait(&mut patience, &why, tell)? != ControlFlow::Continue(true) {
+            if self.wait(&mut retries, &why, tell)? != ControlFlow::Continue(true) {
                 let _ = self.run.save(&state()); // `why` says what to do, whether or not it is saved
                 return Err(why);
             }
@@ -190,7 +190,7 @@ impl Training<'_> {
     /// Waits a moment if what failed because of `why` may succeed then, and returns whether to try again; breaks if the callback stops.
     fn wait(
         &self,
-        patience: &mut Patience,
+        retries: &mut Retries,
         why: &TrainingError,
         tell: &mut dyn FnMut(Event) -> ControlFlow<()>,
     ) -> Result<ControlFlow<(), bool>, TrainingError> {
@@ -198,8 +198,8 @@ impl Training<'_> {
         if !why.may_pass() {
             return Ok(ControlFlow::Continue(false));
         }
-        let first = patience.is_new();
-        Ok(tell(Event::Waiting { why, first }).map_continue(|()| patience.pause()))
+        let first = retries.is_new();
+        Ok(tell(Event::Waiting { why, first }).map_continue(|()| retries.pause()))
     }
 
     /// The training of all heads with a seed.
