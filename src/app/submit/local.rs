@@ -252,14 +252,14 @@ mod tests {
         let stages = vec![Stage::single("train", Vec::new())];
         let plan = Plan::new(folder.path(), SubmitTarget::Local, SlurmFlags::default(), stages).unwrap();
         let task = Task { stage: 0, index: 0 };
-        let states = plan.home().join("state");
-        make_folder(&plan.home()).unwrap();
+        let [states, disk, link] = ["state", "disk", "link"].map(|name| plan.home().join(name));
+        make_folder(&disk).unwrap();
         std::os::unix::fs::symlink(&states, &states).unwrap(); // a link to itself cannot be followed
+        std::os::unix::fs::symlink(&disk, &link).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(100));
-                std::fs::remove_file(&states).unwrap();
-                make_folder(&states).unwrap();
+                std::fs::rename(&link, &states).unwrap();
             });
             write_state(&plan, task, "0\n").unwrap();
         });
