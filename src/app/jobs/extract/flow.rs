@@ -133,14 +133,14 @@ impl Plan {
         let (mut writers, mut retries) = (Writers::new(writers), Retries::default());
         let mut last_unreadable = None;
         // After a wait, images are read again: none is reported twice.
-        let mut report_once = |event: Event<'_>| match event {
-            Event::Unreadable { sample, .. } if Some(sample) <= last_unreadable => ControlFlow::Continue(()),
-            event => {
-                if let Event::Unreadable { sample, .. } = event {
-                    last_unreadable = Some(sample);
+        let mut report_once = |event: Event<'_>| {
+            if let Event::Unreadable { sample, .. } = event {
+                if Some(sample) <= last_unreadable {
+                    return ControlFlow::Continue(());
                 }
-                on_event(event)
+                last_unreadable = Some(sample);
             }
+            on_event(event)
         };
         loop {
             let before = writers.done();
