@@ -27,7 +27,7 @@ const TASK_INTERVAL: Duration = Duration::from_secs(6);
 /// How long a training runs before it is paused, and rests before it is resumed.
 const TRAIN_TIME: Duration = Duration::from_secs(2);
 /// Timeout of a training's preflight: longer than it takes, even on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 const MAX_COLUMNS: usize = 6;
 /// What is trained on: enough that a training can be stopped midway.
 const SCENES: Set = Set { seed: 5, train: 48, val: 24 };
@@ -228,7 +228,7 @@ impl Visitor {
                     self.training = Training::Running { since, out, paused: false, cancelled: false };
                 }
                 (Some(Err(error)), _) => anyhow::bail!("a training could not be planned: {error}"),
-                _ if since.elapsed() > PATIENCE => anyhow::bail!("a training took too long to be planned"),
+                _ if since.elapsed() > TIMEOUT => anyhow::bail!("a training took too long to be planned"),
                 _ => {}
             },
             Training::Running { since, out, paused, cancelled } => {

@@ -94,7 +94,7 @@ impl<'a> Outage<'a> {
     }
 }
 
-/// Attempts at something that a disk refuses.
+/// Pauses before further attempts at what a disk refuses.
 #[derive(Default)]
 pub(in crate::app) struct Retries(Option<Instant>);
 
