@@ -352,15 +352,15 @@ mod tests {
         let ((mut from, to), (events, _received)) = (std::io::pipe().unwrap(), sync_channel(1));
         let interval = Duration::from_millis(1);
         let waker: Waker = Arc::new(|| {});
-        let mut beats = [1; 3 * 5];
+        let mut heartbeats = [1; 3 * 5];
         let request = std::thread::scope(|scope| {
             scope.spawn(|| write_requests(to, false, interval, &queue, &events, &waker));
-            from.read_exact(&mut beats).unwrap();
+            from.read_exact(&mut heartbeats).unwrap();
             queue.send(Request::Cancel(JobId(1)));
             queue.close();
             frame::read::<Request>(&mut from).unwrap()
         });
-        assert_eq!((beats, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));
+        assert_eq!((heartbeats, request), ([0; 3 * 5], Some(Request::Cancel(JobId(1)))));
     }
 
     #[test]

@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_client_that_is_silent_ends_the_worker_and_one_that_gives_signs_does_not() {
-        // On a busy machine a sign may come too late: then there is more time for each.
+        // On a busy machine a heartbeat may come too late: then there is more time for each.
         let silences = [800, 3_200, 12_800, 51_200].map(Duration::from_millis);
         assert!(silences.into_iter().any(is_kept_by_heartbeats), "heartbeats do not count");
     }

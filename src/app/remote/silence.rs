@@ -3,8 +3,8 @@
 //! notices nothing.
 //!
 //! Both ends therefore write at least once in [`Times::beat`], a [heartbeat](super::frame::write_heartbeat) if nothing else, and consider
-//! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's heartbeats
-//! come from the thread that writes its requests, so a window that is hidden or busy sends them, too.
+//! the other gone after [`Times::silence`]: the client has lost its worker, and a worker ends, which frees its memory. The client's
+//! heartbeats come from the thread that writes its requests, so a window that is hidden or busy sends them, too.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

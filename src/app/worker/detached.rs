@@ -278,7 +278,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn where_there_are_no_locks_who_trains_is_known_by_its_sign() {
+    fn where_there_are_no_locks_who_trains_is_known_by_its_heartbeat() {
         use super::super::follower::{ATTEMPTS, has_ended};
         use crate::model::io::failpoint;
         let folder = tempfile::tempdir().unwrap();
