@@ -411,7 +411,7 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
 }
 
 #[test]
-fn patches_of_every_image_leave_before_the_encoder_as_those_of_one_do() {
+fn patches_of_every_image_leave_before_the_backbone_as_those_of_one_do() {
     let desk = Desk::new();
     done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
     let probes =

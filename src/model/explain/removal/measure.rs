@@ -161,7 +161,7 @@ pub fn measure_head(
     spec: &RemovalSpec,
 ) -> IndexMap<Mode, Found<Curves>> {
     let reading = reading.with(reading.intervention.clone(), reading.output.clone());
-    let measurement = Measurement::new(reading, Some(class), Err("Needs the encoder"), spec.seed);
+    let measurement = Measurement::new(reading, Some(class), Err("Needs the backbone"), spec.seed);
     let curves = |&mode: &Mode| {
         let Ok(curves) = measurement.head_curves(mode, spec, &mut |_, _| Ok::<(), Infallible>(()));
         (mode, curves)

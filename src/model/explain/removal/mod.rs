@@ -39,7 +39,7 @@ listed! {
         Frozen: "frozen", "Tokens, frozen";
         /// Before the head: scores, plan and kernel are recomputed for the tokens that are left; a scan skips the others.
         Rerouted: "rerouted", "Tokens, rerouted";
-        /// Before the encoder: the patch is left out with its position.
+        /// Before the backbone: the patch is left out with its position.
         Patches: "patches", "Patches";
         /// In the picture: the patch is painted over from what lies around it.
         Pixels: "pixels", "Pixels";
