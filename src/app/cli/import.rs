@@ -126,13 +126,13 @@ impl Import {
     /// Refuses flags of backbones for a head, and that of heads for a backbone.
     fn check_flags(&self) -> Result<(), Usage> {
         let reads_head = original::find(&self.project).is_some();
-        let unheeded = [
+        let ignored = [
             ("heads", reads_head && self.heads.is_some()),
             ("image-size", reads_head && self.image_size.is_some()),
             ("normalize", reads_head && self.normalize.is_some()),
             ("backbone", !reads_head && self.backbone.is_some()),
         ];
-        let Some((flag, _)) = unheeded.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+        let Some((flag, _)) = ignored.into_iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
         let (of, project) = (if reads_head { "a backbone" } else { "a head" }, &self.project);
         refuse!("--{flag}: is for {of}, which --as {project} does not read; leave it out")
     }
