@@ -114,8 +114,8 @@ fn image_folders_with_splits() {
         "{:?}",
         data.notes
     );
-    let untaught = format!("no training images: 1 (emu): {UNSEEN}");
-    assert!(data.notes.iter().any(|note| note.ends_with(&untaught)), "{:?}", data.notes);
+    let unseen = format!("no training images: 1 (emu): {UNSEEN}");
+    assert!(data.notes.iter().any(|note| note.ends_with(&unseen)), "{:?}", data.notes);
     for name in ["a", "b", "c", "d", "f"] {
         std::fs::create_dir_all(tree.path().join("train").join(name)).unwrap();
     }

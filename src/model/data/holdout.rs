@@ -56,14 +56,14 @@ impl Dataset {
 
     /// A note on classes that have held-out images and no training images, as where the folders of splits name them differently;
     /// `None` if there are none, or nothing can be trained on at all.
-    pub(super) fn untaught(&self) -> Option<String> {
+    pub(super) fn unseen(&self) -> Option<String> {
         let mut there = vec![[false; 2]; self.classes.len()]; // training images, held-out images
         for sample in &self.samples {
             there[sample.class][usize::from(sample.split != Split::Train)] = true;
         }
-        let untaught = self.classes.iter().zip(there).filter(|(_, there)| *there == [false, true]);
-        let untaught: Vec<String> = untaught.map(|(class, _)| class.clone()).collect();
-        let (count, names) = (untaught.len(), first_names(&untaught));
+        let unseen = self.classes.iter().zip(there).filter(|(_, there)| *there == [false, true]);
+        let unseen: Vec<String> = unseen.map(|(class, _)| class.clone()).collect();
+        let (count, names) = (unseen.len(), first_names(&unseen));
         (count > 0 && self.count(Split::Train) > 0).then(|| {
             format!("classes with held-out images but no training images: {count} ({names}): {UNSEEN}")
         })

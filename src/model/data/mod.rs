@@ -221,7 +221,7 @@ impl Layout {
         if dataset.samples.windows(2).all(|pair| pair[0].class == pair[1].class) {
             dataset.notes.push(format!("all images are of 1 class: {ONE_CLASS}"));
         }
-        let odd = [dataset.untaught(), alike::note(&dataset.classes), dark::note(&dataset)];
+        let odd = [dataset.unseen(), alike::note(&dataset.classes), dark::note(&dataset)];
         dataset.notes.extend(odd.into_iter().flatten());
         Ok(dataset)
     }

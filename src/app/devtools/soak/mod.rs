@@ -63,12 +63,12 @@ impl Soak {
 
     fn without_screen(&self, outcome: SharedVerdict) -> anyhow::Result<()> {
         let ctx = egui::Context::default();
-        let mut soaking = self.build(&ctx, outcome)?;
-        while !soaking.over {
+        let mut run = self.build(&ctx, outcome)?;
+        while !run.over {
             let frame = Instant::now();
-            let events = soaking.begin();
-            draw_off_screen(&ctx, &mut soaking.app, soaking.begun, events);
-            soaking.step(&ctx);
+            let events = run.begin();
+            draw_off_screen(&ctx, &mut run.app, run.begun, events);
+            run.step(&ctx);
             std::thread::sleep(FRAME.saturating_sub(frame.elapsed()));
         }
         Ok(())
