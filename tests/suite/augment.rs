@@ -11,7 +11,7 @@ use ssmprobe::model::data;
 use ssmprobe::model::data::token_cache::{Batches, TokenSource};
 use ssmprobe::model::train::protocol::Protocol;
 
-use crate::run::{Desk, assert_ends, backbone, done, files, json, lines, program, run, succeeds, tables};
+use crate::run::{Sandbox, assert_ends, backbone, done, files, json, lines, program, run, succeeds, tables};
 
 /// The patch tokens of every batch.
 fn patches(batches: Batches) -> Vec<Vec<f32>> {
@@ -24,9 +24,9 @@ fn patches(batches: Batches) -> Vec<Vec<f32>> {
 
 #[test]
 fn what_is_trained_on_is_changed_anew_in_every_epoch_and_what_is_asked_about_never() {
-    let desk = Desk::new(6, 2);
-    let dataset = data::open(desk.data()).expect("a dataset");
-    let tokens = TokenSettings { cache: Some(desk.path("none")), ..TokenSettings::default() };
+    let sandbox = Sandbox::new(6, 2);
+    let dataset = data::open(sandbox.data()).expect("a dataset");
+    let tokens = TokenSettings { cache: Some(sandbox.path("none")), ..TokenSettings::default() };
     let plan = Plan::new(ExtractOptions::new(backbone(), tokens), &dataset).expect("a plan");
     let source = |augmentation| {
         let change = (augmentation, Protocol::MaeLinprobe.crop());
@@ -57,16 +57,16 @@ fn manifest(run: &Path) -> Value {
 
 #[test]
 fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_says_so() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     let protocol = ["--protocol", "dinov2-linear", "--rate", "0.01", "--seeds", "1"];
     let crop = [&protocol[..], &["--augment", "crop"]].concat();
     for (name, threads) in [("one", "1"), ("three", "3")] {
-        let mut train = desk.train(name, 3, &[&crop[..], &["--json"]].concat());
+        let mut train = sandbox.train(name, 3, &[&crop[..], &["--json"]].concat());
         let (stdout, stderr) = succeeds(train.env("RAYON_NUM_THREADS", threads));
         assert!(lines(&stdout)[0]["left_out"].is_null() && stderr.contains("not cached"), "{stderr}");
     }
-    assert!(!desk.path("cache").exists(), "tokens were kept");
-    let [one, three] = ["one", "three"].map(|name| desk.path(name));
+    assert!(!sandbox.path("cache").exists(), "tokens were kept");
+    let [one, three] = ["one", "three"].map(|name| sandbox.path(name));
     assert!(files(&one.join("probes")) == files(&three.join("probes")));
     assert!(tables(&one) == tables(&three));
     assert_eq!(
@@ -78,16 +78,16 @@ fn crops_give_the_same_bits_with_any_number_of_threads_and_a_run_without_them_sa
     };
     assert!(!missing(manifest(&one)["warning"].as_str().expect("of the test images")));
     // A complete cache is not used in place of augmented images.
-    let (code, _, stderr) = run(&mut desk.train("plain", 3, &protocol));
+    let (code, _, stderr) = run(&mut sandbox.train("plain", 3, &protocol));
     assert!(code == 0 && missing(&stderr), "{stderr}");
-    assert!(missing(manifest(&desk.path("plain"))["warning"].as_str().expect("what is not done")));
-    done(&mut desk.train("beside", 3, &crop));
-    assert!(files(&desk.path("beside/probes")) == files(&one.join("probes")));
-    assert!(files(&desk.path("plain/probes")) != files(&one.join("probes")));
+    assert!(missing(manifest(&sandbox.path("plain"))["warning"].as_str().expect("what is not done")));
+    done(&mut sandbox.train("beside", 3, &crop));
+    assert!(files(&sandbox.path("beside/probes")) == files(&one.join("probes")));
+    assert!(files(&sandbox.path("plain/probes")) != files(&one.join("probes")));
     // A run is resumed with its own augmentation or not at all.
-    let mut more = desk.resume("one", &["--seeds", "2", "--augment", "shift"]);
+    let mut more = sandbox.resume("one", &["--seeds", "2", "--augment", "shift"]);
     assert_ends(&mut more, 2, &["protocol.augment", "shift"]);
-    assert_ends(&mut desk.train("bad", 3, &["--augment", "zoom"]), 2, &["expected none, shift or crop"]);
+    assert_ends(&mut sandbox.train("bad", 3, &["--augment", "zoom"]), 2, &["expected none, shift or crop"]);
     // The report says it too.
     let said = done(program().arg("report").arg(&one));
     assert!(said.contains("augment crop"), "{said}");

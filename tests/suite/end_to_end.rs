@@ -38,7 +38,7 @@ impl Sitting {
 
 #[test]
 fn one_session_from_the_demo_to_a_training_and_back() {
-    let disk = run::Desk::new(24, 12);
+    let disk = run::Sandbox::new(24, 12);
     let settings = json!({"device": "cpu", "recent": {"datasets": [disk.data()]}});
     let mut sitting = Sitting::with_settings(&settings);
 

@@ -31,9 +31,9 @@ fn a_display_that_is_gone_is_named() {
 /// Neither kernels nor crash reports nor settings can be kept there.
 #[test]
 fn without_a_home_folder_that_can_be_written_the_same_is_computed() {
-    let desk = TempDir::with_prefix("é b-").expect("a folder");
+    let sandbox = TempDir::with_prefix("é b-").expect("a folder");
     let results = |name: &str, home: Option<&str>| {
-        let out = desk.path().join(name);
+        let out = sandbox.path().join(name);
         let mut command = inspect(2);
         command.arg("--probe").arg(fixture("probes/gap.safetensors"));
         command.arg("--image").arg(fixture("images/one.png")).arg("--out").arg(&out);
@@ -43,7 +43,7 @@ fn without_a_home_folder_that_can_be_written_the_same_is_computed() {
         done(command.envs(home.map(|home| ("HOME", home))));
         tree(&out)
     };
-    let usual = results("usual", Some(desk.path().to_str().expect("text")));
+    let usual = results("usual", Some(sandbox.path().to_str().expect("text")));
     assert_eq!(usual.len(), 3, "{:?}", usual.keys());
     for (name, home) in [("read-only", Some("/proc")), ("absent", Some("/proc/nowhere")), ("none", None)] {
         assert!(results(name, home) == usual, "{name}: other results");

@@ -20,13 +20,13 @@ const TRAIN: u64 = 24;
 const VAL: u64 = 12;
 
 /// A dataset of scenes with masks beside its splits, and room for caches and runs.
-struct Desk {
+struct Sandbox {
     folder: TempDir,
     /// Share of the pixels of `val` that objects cover.
     covered: f64,
 }
 
-impl Desk {
+impl Sandbox {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         let mut covered = 0.0;
@@ -125,10 +125,10 @@ fn check_vectors(file: &Path, name: &str) {
 }
 
 /// Evaluates a run and checks every probe's table against its figure and the accuracy in training; the accuracies by probe.
-fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
+fn evaluation(sandbox: &Sandbox, probes: &[(String, f64)]) -> HashMap<String, f64> {
     let mut found = HashMap::new();
-    let folder = desk.path("evaluations");
-    done(desk.eval_run().arg("--evaluation").arg(&folder));
+    let folder = sandbox.path("evaluations");
+    done(sandbox.eval_run().arg("--evaluation").arg(&folder));
     for (name, accuracy) in probes {
         let mut table = csv::Reader::from_path(folder.join(format!("{name}.csv"))).unwrap();
         let header: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
@@ -168,10 +168,10 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
         check_vectors(&folder.join(format!("{name}.survey.json")), name);
         let survey: Value = json(folder.join(format!("{name}.survey.json")));
         let made = &survey["provenance"];
-        let probe = desk.path(&format!("run/probes/{name}.safetensors"));
+        let probe = sandbox.path(&format!("run/probes/{name}.safetensors"));
         assert_eq!(made["probe_file"], sha256::of_file(&probe).unwrap());
         let [run, stored]: [Value; 2] =
-            ["run.json", "evaluation.json"].map(|file| json(desk.path("run").join(file)));
+            ["run.json", "evaluation.json"].map(|file| json(sandbox.path("run").join(file)));
         let (tokens, program) = (&run["tokens"], &run["program"]);
         assert_eq!((&made["weights"], &made["layer"]), (&tokens["weights"], &tokens["layer"]));
         assert_eq!((&made["program"], &made["config"]), (program, &run["backbone"]["config"]));
@@ -184,34 +184,34 @@ fn evaluation(desk: &Desk, probes: &[(String, f64)]) -> HashMap<String, f64> {
 
 #[test]
 fn a_sweep_is_trained_evaluated_and_reported() {
-    let desk = Desk::new();
+    let sandbox = Sandbox::new();
     let grid = ["--grid", "temperature=0.1,1.0", "iterations=1,5"];
-    done(&mut desk.sweep("run", &grid));
-    let results = fs::read_to_string(desk.path("run/results.csv")).unwrap();
+    done(&mut sandbox.sweep("run", &grid));
+    let results = fs::read_to_string(sandbox.path("run/results.csv")).unwrap();
     assert_eq!(results.lines().count(), 1 + 2 * (3 + 4), "{results}");
     assert!(results.contains("\"sinkhorn[temperature=0.1,iterations=5]\",1,"), "{results}");
     // A second sweep into the folder is refused; resuming finds nothing left to do.
-    assert_ends(&mut desk.sweep("run", &grid), 2, &["--resume"]);
-    let mut resume = desk.verb("sweep", "cache");
-    done(resume.arg("--resume").arg("--out").arg(desk.path("run")));
-    assert_eq!(fs::read_to_string(desk.path("run/results.csv")).unwrap(), results);
+    assert_ends(&mut sandbox.sweep("run", &grid), 2, &["--resume"]);
+    let mut resume = sandbox.verb("sweep", "cache");
+    done(resume.arg("--resume").arg("--out").arg(sandbox.path("run")));
+    assert_eq!(fs::read_to_string(sandbox.path("run/results.csv")).unwrap(), results);
 
     let asked = ["--ablations", "--baselines", "--json", "--causal", "frozen"];
-    let (stdout, stderr) = succeeds(desk.eval_run().args(asked));
-    let quoted = shell_word(&desk.path("run").display().to_string());
+    let (stdout, stderr) = succeeds(sandbox.eval_run().args(asked));
+    let quoted = shell_word(&sandbox.path("run").display().to_string());
     let shown = format!("`ssmprobe report {quoted} --table causal`");
     assert!(stderr.contains(&shown), "{stderr}");
     let all = lines(&stdout);
     let probes = events(&all, "probe");
     assert_eq!((probes.len(), events(&all, "anchor").len(), events(&all, "end").len()), (14, 4, 1));
-    let stored = fs::read(desk.path("run/evaluation.json")).unwrap();
+    let stored = fs::read(sandbox.path("run/evaluation.json")).unwrap();
     let stored: Value = serde_json::from_slice(&stored).unwrap();
     for of in ["probes", "anchors"] {
         let files: HashSet<&str> =
             stored[of].as_array().unwrap().iter().map(|one| one["image_files"].as_str().unwrap()).collect();
         assert_eq!(files, [stored["probes"][0]["image_files"].as_str().unwrap()].into(), "{of}");
     }
-    let evaluated = evaluation(&desk, &table_of(&results));
+    let evaluated = evaluation(&sandbox, &table_of(&results));
     assert_eq!(evaluated.len(), 14);
     let mut table = csv::Reader::from_reader(results.as_bytes());
     for record in table.records().map(Result::unwrap) {
@@ -239,7 +239,7 @@ fn a_sweep_is_trained_evaluated_and_reported() {
         let truth = &evaluation["truth"];
         assert_eq!(evaluation["masks"], VAL);
         let share = truth["object_share"].as_f64().unwrap();
-        assert!((share - desk.covered).abs() < 0.004, "{share} of {}", desk.covered);
+        assert!((share - sandbox.covered).abs() < 0.004, "{share} of {}", sandbox.covered);
         // The object is the only region and has the same AUC; precedence exists only for heads that read an order.
         let regions = &evaluation["regions"];
         assert_eq!(
@@ -261,30 +261,30 @@ fn a_sweep_is_trained_evaluated_and_reported() {
 
     let mut report = program();
     let (_, stderr) =
-        succeeds(report.arg("report").arg(desk.path("run")).arg("--out").arg(desk.path("tables")));
+        succeeds(report.arg("report").arg(sandbox.path("run")).arg("--out").arg(sandbox.path("tables")));
     assert!(stderr.contains("tables in"), "{stderr}");
     let plain = ["main.md", "main.tex", "main.csv", "cost.csv", "causal.md", "causal.csv"];
     for name in plain.into_iter().chain(["grid-sinkhorn.md", "scramble.tex", "diagnostics.md", "regions.csv"])
     {
-        let text = fs::read_to_string(desk.path("tables").join(name)).unwrap();
+        let text = fs::read_to_string(sandbox.path("tables").join(name)).unwrap();
         assert!(text.lines().count() > 3, "{name}: {text}");
     }
-    let grid = fs::read_to_string(desk.path("tables/grid-sinkhorn.csv")).unwrap();
+    let grid = fs::read_to_string(sandbox.path("tables/grid-sinkhorn.csv")).unwrap();
     assert_eq!(grid.lines().count(), 3, "{grid}");
     single_images(
-        &desk,
+        &sandbox,
         probes.iter().find(|p| p["head"].as_str().unwrap().starts_with("sinkhorn")).unwrap(),
     );
 }
 
 /// The means over single images, from `inspect`, are the values over the dataset.
-fn single_images(desk: &Desk, of_dataset: &Value) {
+fn single_images(sandbox: &Sandbox, of_dataset: &Value) {
     let mut inspect = inspect(2);
     inspect.arg("--probe").arg(of_dataset["probe"].as_str().unwrap());
-    inspect.arg("--image").arg(desk.path("scenes/val")).arg("--masks").arg(desk.path("scenes"));
-    done(inspect.arg("--out").arg(desk.path("single")));
+    inspect.arg("--image").arg(sandbox.path("scenes/val")).arg("--masks").arg(sandbox.path("scenes"));
+    done(inspect.arg("--out").arg(sandbox.path("single")));
     let stem = Path::new(of_dataset["probe"].as_str().unwrap()).file_stem().unwrap().to_owned();
-    let folders = entries(&desk.path("single")).into_iter().filter(|path| path.is_dir());
+    let folders = entries(&sandbox.path("single")).into_iter().filter(|path| path.is_dir());
     let documents: Vec<Value> =
         folders.map(|folder| json(folder.join(&stem).with_added_extension("json"))).collect();
     assert_eq!(documents.len() as u64, VAL);
@@ -302,17 +302,17 @@ fn single_images(desk: &Desk, of_dataset: &Value) {
 
 #[test]
 fn probes_by_themselves_answer_as_in_their_run() {
-    let desk = Desk::new();
-    done(&mut desk.sweep("run", &["--grid", "state_dim=1,4"]));
-    let mut whole = desk.eval_run();
-    let stdout = done(whole.args(["--ablations", "--json", "--evaluation"]).arg(desk.path("of-run")));
+    let sandbox = Sandbox::new();
+    done(&mut sandbox.sweep("run", &["--grid", "state_dim=1,4"]));
+    let mut whole = sandbox.eval_run();
+    let stdout = done(whole.args(["--ablations", "--json", "--evaluation"]).arg(sandbox.path("of-run")));
     let of_run = lines(&stdout);
     let names = ["sinkhorn[state_dim=1]-s0-best", "random-dynamic-s1-best"];
-    let mut alone = desk.on_scenes("eval", "other");
-    alone.args(["--ablations", "--json", "--evaluation"]).arg(desk.path("of-files")).arg("--probe");
+    let mut alone = sandbox.on_scenes("eval", "other");
+    alone.args(["--ablations", "--json", "--evaluation"]).arg(sandbox.path("of-files")).arg("--probe");
     // The first one is given twice, which changes nothing.
     for name in names.iter().chain(&names[..1]) {
-        alone.arg(desk.path(&format!("run/probes/{name}.safetensors")));
+        alone.arg(sandbox.path(&format!("run/probes/{name}.safetensors")));
     }
     let (stdout, stderr) = succeeds(&mut alone);
     // No training image is needed, so none is read.
@@ -327,7 +327,7 @@ fn probes_by_themselves_answer_as_in_their_run() {
         assert_eq!(probe["evaluation"], other["evaluation"], "{name}");
         // The answers for every image are equal too: orders are drawn by the image's index in the whole dataset.
         let [own, other] = ["of-files", "of-run"]
-            .map(|folder| fs::read_to_string(desk.path(folder).join(format!("{name}.csv"))).unwrap());
+            .map(|folder| fs::read_to_string(sandbox.path(folder).join(format!("{name}.csv"))).unwrap());
         assert_eq!(own, other, "{name}");
     }
     assert_eq!(events(&alone, "probe").len(), 2);
@@ -336,21 +336,21 @@ fn probes_by_themselves_answer_as_in_their_run() {
 /// An order file as a head of its own and as a change of reading; the file with 0, 1, 2, ... is the raster order.
 #[test]
 fn an_order_file_is_trained_and_evaluated_as_a_scan() {
-    let desk = Desk::new();
+    let sandbox = Sandbox::new();
     let train = |out: &str, heads: &str| {
-        let mut train = desk.on_scenes("train", "cache");
+        let mut train = sandbox.on_scenes("train", "cache");
         train.args(["--config", "state_dim=4", "--epochs", "2", "--seeds", "1", "--batch", "8", "--heads"]);
-        train.arg(heads).arg("--out").arg(desk.path(out));
+        train.arg(heads).arg("--out").arg(sandbox.path(out));
         train
     };
     done(&mut train("first", "random-fixed"));
-    let probe = |run: &str, name: &str| desk.path(run).join(format!("probes/{name}-s0-best.safetensors"));
+    let probe = |run: &str, name: &str| sandbox.path(run).join(format!("probes/{name}-s0-best.safetensors"));
     let n = Probe::load(probe("first", "random-fixed")).unwrap().arrays["order"].data.len() as u32;
     for (name, order) in [("raster.npz", (0..n).collect::<Vec<_>>()), ("turned.csv", (0..n).rev().collect())]
     {
-        order_file::write(&desk.path(name), &HandOrder::new(order).unwrap()).unwrap();
+        order_file::write(&sandbox.path(name), &HandOrder::new(order).unwrap()).unwrap();
     }
-    let file = |name: &str| format!("order:{}", desk.path(name).display());
+    let file = |name: &str| format!("order:{}", sandbox.path(name).display());
     done(&mut train("run", &format!("raster,{},{}", file("raster.npz"), file("turned.csv"))));
     let [raster, same, turned] = ["raster", "order-raster", "order-turned"].map(|name| {
         let probe = Probe::load(probe("run", name)).unwrap();
@@ -361,29 +361,30 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
     assert_eq!(raster, same);
     assert_ne!(raster, turned);
     // The run is resumed without the order files.
-    fs::remove_file(desk.path("raster.npz")).unwrap();
-    let mut resume = desk.verb("train", "cache");
-    done(resume.args(["--resume", "--seeds", "2", "--out"]).arg(desk.path("run")));
-    let results = fs::read_to_string(desk.path("run/results.csv")).unwrap();
+    fs::remove_file(sandbox.path("raster.npz")).unwrap();
+    let mut resume = sandbox.verb("train", "cache");
+    done(resume.args(["--resume", "--seeds", "2", "--out"]).arg(sandbox.path("run")));
+    let results = fs::read_to_string(sandbox.path("run/results.csv")).unwrap();
     assert!(results.contains("order-raster,1,"), "{results}");
 
     let eval = |name: &str, reading: &[&str]| {
-        let mut eval = desk.on_scenes("eval", "cache");
+        let mut eval = sandbox.on_scenes("eval", "cache");
         eval.args(["--json", "--probe"]).arg(probe("run", name)).args(reading);
-        let stdout = done(eval.args(["--format", "csv,parquet", "--evaluation"]).arg(desk.path("answers")));
+        let stdout =
+            done(eval.args(["--format", "csv,parquet", "--evaluation"]).arg(sandbox.path("answers")));
         events(&lines(&stdout), "probe")[0].clone()
     };
-    let reading = format!("order={}", desk.path("turned.csv").display());
+    let reading = format!("order={}", sandbox.path("turned.csv").display());
     let (own, read) = (eval("raster", &[]), eval("raster", &["--reading", &reading]));
     assert_eq!((&own["reading"], &read["reading"]), (&"as trained".into(), &"order of turned.csv".into()));
     assert_ne!(own["evaluation"]["order"], read["evaluation"]["order"]);
     // A head of that order reads in it anyway.
     let [own, read] = [&[][..], &["--reading", &reading]].map(|reading| eval("order-turned", reading));
     assert_eq!(own["evaluation"]["accuracy"], read["evaluation"]["accuracy"]);
-    assert!(desk.path("answers/raster-s0-best-order-turned.csv").is_file());
-    let text = fs::read_to_string(desk.path("answers/raster-s0-best-order-turned.survey.json")).unwrap();
+    assert!(sandbox.path("answers/raster-s0-best-order-turned.csv").is_file());
+    let text = fs::read_to_string(sandbox.path("answers/raster-s0-best-order-turned.survey.json")).unwrap();
     assert_eq!(Evaluation::from_json(&text).unwrap().change, "order of turned.csv");
-    let rows = fs::File::open(desk.path("answers/raster-s0-best-order-turned.parquet")).unwrap();
+    let rows = fs::File::open(sandbox.path("answers/raster-s0-best-order-turned.parquet")).unwrap();
     let rows = SerializedFileReader::new(rows).unwrap();
     let about = rows.metadata().file_metadata().key_value_metadata().unwrap().iter();
     assert_eq!(
@@ -395,10 +396,10 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
         ])
     );
 
-    order_file::write(&desk.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
+    order_file::write(&sandbox.path("short.csv"), &HandOrder::new(vec![1, 0]).unwrap()).unwrap();
     let longer: Vec<u32> = (0..=n).collect();
-    order_file::write(&desk.path("long.csv"), &HandOrder::new(longer).unwrap()).unwrap();
-    fs::write(desk.path("twice.csv"), "0\n0\n").unwrap();
+    order_file::write(&sandbox.path("long.csv"), &HandOrder::new(longer).unwrap()).unwrap();
+    fs::write(sandbox.path("twice.csv"), "0\n0\n").unwrap();
     for (heads, said) in [
         (file("short.csv"), format!("the order of short.csv with 2 steps, but the images have {n} tokens")),
         (file("long.csv"), format!("the order of long.csv with {} steps, but the images have", n + 1)),
@@ -406,34 +407,38 @@ fn an_order_file_is_trained_and_evaluated_as_a_scan() {
         ("order".to_owned(), "give it as order:FILE".to_owned()),
     ] {
         assert_ends(&mut train("other", &heads), 2, &[&said]);
-        assert!(!desk.path("other").exists(), "{heads}: a folder was made");
+        assert!(!sandbox.path("other").exists(), "{heads}: a folder was made");
     }
 }
 
 #[test]
 fn patches_of_every_image_leave_before_the_backbone_as_those_of_one_do() {
-    let desk = Desk::new();
-    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let sandbox = Sandbox::new();
+    done(&mut sandbox.sweep("run", &["--grid", "state_dim=1"]));
     let probes =
-        ["gap", "transformer"].map(|head| desk.path(&format!("run/probes/{head}-s0-best.safetensors")));
-    let mut eval = desk.on_scenes("eval", "cache");
+        ["gap", "transformer"].map(|head| sandbox.path(&format!("run/probes/{head}-s0-best.safetensors")));
+    let mut eval = sandbox.on_scenes("eval", "cache");
     eval.arg("--probe").args(&probes);
-    eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(desk.path("images"));
+    eval.args(["--causal", "rerouted,patches", "--seed", "3", "--evaluation"]).arg(sandbox.path("images"));
     let (_, stderr) = succeeds(&mut eval);
     // Six rankings and four random orders, twenty steps each; a set that deletion keeps is one that insertion adds.
     assert!(stderr.contains("up to 200 full backbone passes per image and probe"), "{stderr}");
     for probe in &probes {
         let stem = probe.file_stem().unwrap().to_str().unwrap();
-        let table = desk.path(&format!("images/{stem}.csv"));
+        let table = sandbox.path(&format!("images/{stem}.csv"));
         assert_eq!(column(&table, "image").len() as u64, VAL);
-        let survey: Value = json(desk.path(&format!("images/{stem}.survey.json")));
+        let survey: Value = json(sandbox.path(&format!("images/{stem}.survey.json")));
         assert_eq!(survey["provenance"]["seed"], 3);
         let of = |row: usize, name: &str| column(&table, name).swap_remove(row);
         for row in [0, VAL as usize - 1] {
             let mut inspect = inspect(2);
-            inspect.arg("--probe").arg(probe).arg("--image").arg(desk.path("scenes").join(of(row, "image")));
+            inspect
+                .arg("--probe")
+                .arg(probe)
+                .arg("--image")
+                .arg(sandbox.path("scenes").join(of(row, "image")));
             inspect.args(["--causal", "rerouted,patches", "--seed", "3", "--class", &of(row, "class")]);
-            let out = desk.path(&format!("{stem}-{row}"));
+            let out = sandbox.path(&format!("{stem}-{row}"));
             done(inspect.arg("--out").arg(&out));
             let folder = entries(&out).into_iter().find(|path| path.is_dir()).unwrap();
             let found: Value = json(folder.join(format!("{stem}.causal.json")));
@@ -458,10 +463,10 @@ fn patches_of_every_image_leave_before_the_backbone_as_those_of_one_do() {
         }
     }
     // An image that is broken by now has its other results, and no curves.
-    let table = desk.path("images/gap-s0-best.csv");
+    let table = sandbox.path("images/gap-s0-best.csv");
     let columns = || ["correct", "patches_deletion_random"].map(|name| column(&table, name));
     let [correct, mut heights] = columns();
-    break_image(&desk.path("scenes").join(&column(&table, "image")[0]));
+    break_image(&sandbox.path("scenes").join(&column(&table, "image")[0]));
     let (_, stderr) = succeeds(&mut eval);
     assert_eq!(stderr.matches("; it lacks removal curves").count(), 1, "once for all probes: {stderr}");
     heights[0].clear();
@@ -471,10 +476,10 @@ fn patches_of_every_image_leave_before_the_backbone_as_those_of_one_do() {
 /// The stability of a dataset's orders is that of its images one by one; the run keeps it and the metrics of the last tokens.
 #[test]
 fn orders_of_every_image_are_as_stable_as_those_of_one() {
-    let desk = Desk::new();
-    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
-    let mut eval = desk.eval_run();
-    eval.arg("--evaluation").arg(desk.path("images"));
+    let sandbox = Sandbox::new();
+    done(&mut sandbox.sweep("run", &["--grid", "state_dim=1"]));
+    let mut eval = sandbox.eval_run();
+    eval.arg("--evaluation").arg(sandbox.path("images"));
     eval.args(["--stability", "--keep-last", "1,4,16", "--seed", "3", "--json"]);
     let (stdout, stderr) = succeeds(&mut eval);
     assert!(stderr.contains("costs 25 full backbone passes per image, once for all probes"), "{stderr}");
@@ -492,7 +497,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         stable += 1;
         assert_eq!(last, 3, "{stem}");
         assert_eq!(found["last"][2]["accuracy"], found["accuracy"], "all tokens");
-        let table = desk.path(&format!("images/{stem}.csv"));
+        let table = sandbox.path(&format!("images/{stem}.csv"));
         let numbers = |name: &str| -> Vec<f64> {
             column(&table, name).iter().map(|cell| cell.parse().unwrap()).collect()
         };
@@ -505,8 +510,8 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         if !stem.starts_with("sinkhorn") {
             continue;
         }
-        let image = desk.path("scenes").join(&column(&table, "image")[0]);
-        let out = desk.path(stem);
+        let image = sandbox.path("scenes").join(&column(&table, "image")[0]);
+        let out = sandbox.path(stem);
         let mut inspect = inspect(2);
         inspect.args(["--stability", "--seed", "3"]).arg("--probe").arg(path).arg("--image").arg(image);
         done(inspect.arg("--out").arg(&out));
@@ -525,7 +530,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     }
     assert!(stable > 0, "{stdout}");
     let mut report = program();
-    report.arg("report").arg(desk.path("run")).args(["--table", "stability", "--table", "last"]);
+    report.arg("report").arg(sandbox.path("run")).args(["--table", "stability", "--table", "last"]);
     let tables = done(report.args(["--format", "csv"]));
     assert!(tables.contains("Darker") && tables.contains("Tokens kept"), "{tables}");
     // Two seeds have one tau between them, and no deviation.
@@ -535,9 +540,9 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
     // Row by row, every seed reads every copy alike; heads without an order to change are left out, as without the flag.
     // An image that is broken by now lacks its stability, and nothing else.
     let table =
-        entries(&desk.path("images")).into_iter().find(|path| path.extension() == Some("csv".as_ref()));
-    break_image(&desk.path("scenes").join(&column(&table.unwrap(), "image")[0]));
-    let mut fixed = desk.eval_run();
+        entries(&sandbox.path("images")).into_iter().find(|path| path.extension() == Some("csv".as_ref()));
+    break_image(&sandbox.path("scenes").join(&column(&table.unwrap(), "image")[0]));
+    let mut fixed = sandbox.eval_run();
     let (stdout, stderr) = succeeds(fixed.args(["--stability", "--reading", "no-routing", "--json"]));
     assert!(stderr.contains("; it lacks a measured stability"), "{stderr}");
     assert!(!stderr.contains("--stability leaves out"), "{stderr}");
@@ -551,8 +556,8 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         }
     }
     // A second evaluation without the two flags keeps their results.
-    done(desk.eval_run().args(["--seed", "3"]));
-    let kept = fs::read_to_string(desk.path("run/evaluation.json")).unwrap();
+    done(sandbox.eval_run().args(["--seed", "3"]));
+    let kept = fs::read_to_string(sandbox.path("run/evaluation.json")).unwrap();
     assert!(kept.contains("\"stability\"") && kept.contains("\"last\""), "{kept}");
     // Another seed would replace them, those of one flag alone as well.
     let flags = ["last", "stability"];
@@ -562,9 +567,9 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
             let metrics = probe["evaluation"].as_object_mut().unwrap();
             metrics.retain(|name, _| name == alone || !flags.contains(&name.as_str()));
         }
-        fs::write(desk.path("run/evaluation.json"), stored.to_string()).unwrap();
+        fs::write(sandbox.path("run/evaluation.json"), stored.to_string()).unwrap();
         let said = ["--seed 0: would replace what the run holds", "--seed 3; pass that one"];
-        assert_ends(&mut desk.eval_run(), 2, &said);
+        assert_ends(&mut sandbox.eval_run(), 2, &said);
     }
     for (more, said) in [
         (&["--keep-last", "0"][..], "a whole number from 1"),
@@ -573,7 +578,7 @@ fn orders_of_every_image_are_as_stable_as_those_of_one() {
         (&["--stability", "--part", "1/2"], "--part"),
         (&["--stability", "--submit", "local", "--tasks", "2"], "without --submit"),
     ] {
-        assert_ends(desk.eval_run().args(["--seed", "3"]).args(more), 2, &[said]);
+        assert_ends(sandbox.eval_run().args(["--seed", "3"]).args(more), 2, &[said]);
     }
 }
 
@@ -592,17 +597,17 @@ fn shuffled_tokens_have_no_regions() {
 
 #[test]
 fn what_cannot_be_asked_is_said() {
-    let desk = Desk::new();
-    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let sandbox = Sandbox::new();
+    done(&mut sandbox.sweep("run", &["--grid", "state_dim=1"]));
     let eval = |data: &Path, more: &[&str]| {
-        let mut eval = desk.verb("eval", "cache");
-        let probe = desk.path("run/probes/gap-s0-best.safetensors");
+        let mut eval = sandbox.verb("eval", "cache");
+        let probe = sandbox.path("run/probes/gap-s0-best.safetensors");
         eval.arg("--backbone").arg(backbone()).arg("--data").arg(data);
         eval.arg("--probe").arg(probe).args(more);
         eval
     };
-    let scenes = desk.path("scenes");
-    let damaged = desk.path("damaged.safetensors").display().to_string();
+    let scenes = sandbox.path("scenes");
+    let damaged = sandbox.path("damaged.safetensors").display().to_string();
     fs::write(&damaged, "{}").unwrap();
     let (stdout, stderr) = succeeds(&mut eval(&scenes, &["absent.safetensors", &damaged]));
     assert_eq!(stderr.matches(&damaged).count(), 1, "its path is part of its error: {stderr}");
@@ -611,32 +616,32 @@ fn what_cannot_be_asked_is_said() {
         "{stdout}{stderr}"
     );
     // Probes whose files share a name are told apart by their paths.
-    let copied = desk.path("gap-s0-best.safetensors");
-    fs::copy(desk.path("run/probes/gap-s0-best.safetensors"), &copied).unwrap();
+    let copied = sandbox.path("gap-s0-best.safetensors");
+    fs::copy(sandbox.path("run/probes/gap-s0-best.safetensors"), &copied).unwrap();
     let stdout = done(&mut eval(&scenes, &[copied.to_str().unwrap()]));
-    for path in [&copied, &desk.path("run/probes/gap-s0-best.safetensors")] {
+    for path in [&copied, &sandbox.path("run/probes/gap-s0-best.safetensors")] {
         assert!(stdout.contains(&format!("| {} ", path.display())), "{stdout}");
     }
     // Baselines are fitted to the training images, whether or not their tokens are there already.
     let baselines = |cache: &str| {
-        let mut eval = desk.verb("eval", cache);
-        done(eval.args(["--baselines", "--run"]).arg(desk.path("run")))
+        let mut eval = sandbox.verb("eval", cache);
+        done(eval.args(["--baselines", "--run"]).arg(sandbox.path("run")))
     };
     assert_eq!(baselines("cache"), baselines("anew"));
     // In place of a run stand its best probes, in place of a folder all in it; each is read once.
-    let stdout = done(&mut eval(&scenes, &[desk.path("run").to_str().unwrap()]));
+    let stdout = done(&mut eval(&scenes, &[sandbox.path("run").to_str().unwrap()]));
     let of = |name: &str| stdout.matches(&format!("| {name} ")).count();
     assert_eq!(["gap-s0-best", "gap-s1-best", "transformer-s0-best", "gap-s0-last"].map(of), [1, 1, 1, 0]);
-    let stdout = done(&mut eval(&scenes, &[desk.path("run/probes").to_str().unwrap()]));
+    let stdout = done(&mut eval(&scenes, &[sandbox.path("run/probes").to_str().unwrap()]));
     assert!(stdout.contains("| gap-s0-last "), "{stdout}");
     assert_ends(&mut eval(&scenes, &[scenes.to_str().unwrap()]), 2, &["contains no probe (*.safetensors)"]);
     let thawed = ["--causal", "frozen,thawed"];
     assert_ends(&mut eval(&scenes, &thawed), 2, &["`thawed` is not one of frozen"]);
-    let (code, _, stderr) = run(eval(&scenes, &["--masks"]).arg(desk.path("run/probes")));
+    let (code, _, stderr) = run(eval(&scenes, &["--masks"]).arg(sandbox.path("run/probes")));
     assert!(code == 2 && stderr.contains("contains no masks") && !stderr.contains("tokens:"), "{stderr}");
     assert_ends(&mut eval(&scenes, &["--split", "test"]), 2, &["no test images"]);
     for (split, more, count) in [("val", &[][..], VAL), ("train", &["--split", "train"], TRAIN)] {
-        let out = desk.path(split);
+        let out = sandbox.path(split);
         done(eval(&scenes, more).arg("--evaluation").arg(&out));
         let images = column(&out.join("gap-s0-best.csv"), "image");
         assert!(images.iter().all(|image| image.starts_with(split)), "{images:?}");
@@ -647,11 +652,11 @@ fn what_cannot_be_asked_is_said() {
     assert!(stderr.contains("train: no split of its own: 20 % of every class held out"), "{stderr}");
     // Its rows stay where those of another evaluation are written in another format.
     let mut in_place = eval(&scenes, &["--split", "train", "--format", "parquet"]);
-    let (_, stderr) = succeeds(in_place.arg("--evaluation").arg(desk.path("val")));
+    let (_, stderr) = succeeds(in_place.arg("--evaluation").arg(sandbox.path("val")));
     let said = "val: not of this evaluation, perhaps of an earlier one: gap-s0-best.csv";
     assert!(stderr.contains(said), "{stderr}");
     // A dataset of a class that the probe does not know.
-    let other = desk.path("other");
+    let other = sandbox.path("other");
     save(&other.join("val/comet/a.png"), &[7; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
     save(&other.join("train/comet/b.png"), &[9; scenes::SIDE * scenes::SIDE], image::ColorType::L8);
     let (code, _, stderr) = run(&mut eval(&other, &[]));
@@ -663,7 +668,7 @@ fn what_cannot_be_asked_is_said() {
     fs::rename(image, image.with_extension("other.png")).unwrap();
     for data in [&other, &scenes] {
         assert_ends(
-            desk.eval_run().arg("--data").arg(data),
+            sandbox.eval_run().arg("--data").arg(data),
             2,
             &["no longer the dataset", "eval --probe RUN"],
         );
@@ -681,77 +686,78 @@ fn what_cannot_be_asked_is_said() {
             }
         }
         fs::write(&table, rows).unwrap();
-        assert_ends(desk.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
+        assert_ends(sandbox.eval_run().arg("--data").arg(&table), 2, &["no longer the dataset"]);
     }
     fs::remove_file(table).unwrap();
     // A run whose dataset has moved.
-    fs::rename(&scenes, desk.path("elsewhere")).unwrap();
-    let named = format!("{}: the dataset it names cannot be opened", desk.path("run/run.json").display());
-    assert_ends(&mut desk.eval_run(), 1, &[&named, "`--data DIR`"]);
-    fs::rename(desk.path("elsewhere"), &scenes).unwrap();
+    fs::rename(&scenes, sandbox.path("elsewhere")).unwrap();
+    let named = format!("{}: the dataset it names cannot be opened", sandbox.path("run/run.json").display());
+    assert_ends(&mut sandbox.eval_run(), 1, &[&named, "`--data DIR`"]);
+    fs::rename(sandbox.path("elsewhere"), &scenes).unwrap();
     for (grid, said) in [
         ("iterations=0", "iterations"),
         // A setting that the head does not have would train the same probe twice.
         ("power=1,2", "sinkhorn has temperature=0.1, iterations=20"),
         ("iterations", "FIELD=VALUE"),
     ] {
-        assert_ends(&mut desk.sweep("new", &["--grid", grid]), 2, &[said]);
+        assert_ends(&mut sandbox.sweep("new", &["--grid", grid]), 2, &[said]);
     }
     let mut report = program();
-    assert_ends(report.arg("report").arg(desk.path("scenes")), 2, &["is not a run"]);
+    assert_ends(report.arg("report").arg(sandbox.path("scenes")), 2, &["is not a run"]);
 }
 
 #[test]
 fn a_run_that_was_not_copied_whole_says_what_it_lacks() {
-    let desk = Desk::new();
-    done(&mut desk.sweep("run", &["--grid", "state_dim=1"]));
+    let sandbox = Sandbox::new();
+    done(&mut sandbox.sweep("run", &["--grid", "state_dim=1"]));
     let report = |more: &[&str]| {
         let mut report = program();
-        report.arg("report").arg(desk.path("run")).args(more);
+        report.arg("report").arg(sandbox.path("run")).args(more);
         report
     };
     let (stdout, stderr) = succeeds(&mut report(&["--table", "main,rates"]));
     assert!(stdout.contains("| GAP ") && stderr.contains("warning: the runs have no data for rates;"));
     // Its backbone has moved.
-    let manifest = fs::read_to_string(desk.path("run/run.json")).unwrap();
-    fs::write(desk.path("run/run.json"), manifest.replace(backbone().to_str().unwrap(), "./none")).unwrap();
+    let manifest = fs::read_to_string(sandbox.path("run/run.json")).unwrap();
+    fs::write(sandbox.path("run/run.json"), manifest.replace(backbone().to_str().unwrap(), "./none"))
+        .unwrap();
     let words = ["run.json: the backbone it names cannot be opened", "`--backbone DIR`"];
-    assert_ends(&mut desk.eval_run(), 2, &words);
-    assert_ends(program().args(["train", "--resume", "--out"]).arg(desk.path("run")), 2, &words);
-    fs::write(desk.path("run/run.json"), manifest).unwrap();
+    assert_ends(&mut sandbox.eval_run(), 2, &words);
+    assert_ends(program().args(["train", "--resume", "--out"]).arg(sandbox.path("run")), 2, &words);
+    fs::write(sandbox.path("run/run.json"), manifest).unwrap();
     // Stored evaluations are made again, trainings are not.
-    fs::write(desk.path("run/evaluation.json"), "{").unwrap();
+    fs::write(sandbox.path("run/evaluation.json"), "{").unwrap();
     let words = ["evaluation.json: EOF", "delete it, and `ssmprobe eval --run`"];
-    assert_ends(&mut desk.eval_run(), 2, &words);
+    assert_ends(&mut sandbox.eval_run(), 2, &words);
     assert_ends(&mut report(&[]), 1, &words);
-    fs::remove_file(desk.path("run/evaluation.json")).unwrap();
+    fs::remove_file(sandbox.path("run/evaluation.json")).unwrap();
     // A probe, all of them, the outcome of a training, those of all.
-    let resume = || desk.sweep("run", &["--grid", "state_dim=1", "--resume"]);
-    fs::remove_file(desk.path("run/probes/gap-s1-best.safetensors")).unwrap();
+    let resume = || sandbox.sweep("run", &["--grid", "state_dim=1", "--resume"]);
+    fs::remove_file(sandbox.path("run/probes/gap-s1-best.safetensors")).unwrap();
     // Another class for every image, as if the first one were of another training.
-    let first = desk.path("run/answers/gap-s0.json");
+    let first = sandbox.path("run/answers/gap-s0.json");
     let mut other: Value = json(&first);
     let classes = other["best"].as_array_mut().unwrap();
     classes.iter_mut().for_each(|class| *class = ((class.as_u64().unwrap() + 1) % 2).into());
     fs::write(&first, other.to_string()).unwrap();
-    let (stdout, stderr) = succeeds(&mut desk.eval_run());
+    let (stdout, stderr) = succeeds(&mut sandbox.eval_run());
     let doubted =
         format!("warning: gap, seed 0: predicts another class than in its training on {VAL} of {VAL} ");
     assert!(stderr.contains(&doubted) && stderr.matches("predicts another").count() == 1, "{stderr}");
     assert!(stderr.contains("warning: 1 trained probe is missing, the first is "), "{stderr}");
     assert!(stdout.contains("gap, seed 0") && !stdout.contains("gap, seed 1"), "{stdout}");
-    let (_, stderr) = succeeds(desk.eval_run().arg("--last"));
+    let (_, stderr) = succeeds(sandbox.eval_run().arg("--last"));
     assert!(!stderr.contains("predicts another"), "its answers of the last epoch are not kept: {stderr}");
     assert_ends(&mut resume(), 0, &["already finished", "gap-s1-best.safetensors: "]);
-    fs::remove_dir_all(desk.path("run/probes")).unwrap();
-    assert_ends(&mut desk.eval_run(), 1, &["8 trained probes are missing", "copy the run again"]);
-    fs::remove_file(desk.path("run/answers/gap-s1.json")).unwrap();
+    fs::remove_dir_all(sandbox.path("run/probes")).unwrap();
+    assert_ends(&mut sandbox.eval_run(), 1, &["8 trained probes are missing", "copy the run again"]);
+    fs::remove_file(sandbox.path("run/answers/gap-s1.json")).unwrap();
     assert_ends(&mut resume(), 1, &["gap-s1.json: cannot read it", "copied whole"]);
-    fs::remove_file(desk.path("run/evaluation.json")).unwrap();
-    let answers = entries(&desk.path("run/answers")).into_iter();
+    fs::remove_file(sandbox.path("run/evaluation.json")).unwrap();
+    let answers = entries(&sandbox.path("run/answers")).into_iter();
     answers.filter(|file| !file.ends_with("truth.json")).for_each(|file| fs::remove_file(file).unwrap());
     assert_ends(&mut report(&[]), 1, &["no training has ended yet", "`ssmprobe figures --run RUN`"]);
-    assert_ends(&mut desk.eval_run(), 1, &["contains no probe yet; finish its training first"]);
+    assert_ends(&mut sandbox.eval_run(), 1, &["contains no probe yet; finish its training first"]);
 }
 
 #[test]

@@ -34,7 +34,7 @@ use crate::similarity;
 use crate::state;
 use crate::window;
 use crate::window::prelude::*;
-use crate::worker::{DRAWS, Desk, end, explanation, look, look_at, seen};
+use crate::worker::{DRAWS, Sandbox, end, explanation, look, look_at, seen};
 
 /// Two classes of the fixture's probes, and one that they do not know.
 const CLASSES: [&str; 3] = ["church", "crane", "lynx"];
@@ -79,22 +79,22 @@ pub fn subject(probe: u64) -> EvalProbe {
 }
 
 /// A worker with the dataset and two probes open; the split, and the request to evaluate both probes on it.
-fn open_dataset(path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
+fn open_dataset(path: &Path) -> (Sandbox, Arc<EvalSplit>, Request) {
     open_dataset_with(worker_env(), path)
 }
 
-pub fn open_dataset_with(env: WorkerEnv, path: &Path) -> (Desk, Arc<EvalSplit>, Request) {
-    let mut desk = Desk::with(env, &["sinkhorn", "gap"]);
+pub fn open_dataset_with(env: WorkerEnv, path: &Path) -> (Sandbox, Arc<EvalSplit>, Request) {
+    let mut sandbox = Sandbox::with(env, &["sinkhorn", "gap"]);
     let path = path.to_owned();
     let events =
-        desk.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
+        sandbox.job(Request::Files(JobId(50), Files::OpenDataset { entry: DatasetId(9), path, split: None }));
     let opened = events.into_iter().find_map(pick!(Event::DatasetOpened { part, .. } => part));
     let part = opened.expect("a dataset");
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     let (subjects, regions) = (vec![subject(1), subject(2)], RegionSource::default());
     let (removals, stored) = (Vec::new(), Vec::new());
     let request = EvalRequest { part: part.clone(), subjects, settings, regions, removals, stored };
-    (desk, part, Request::Compute(JobId(51), Compute::Evaluate(request)))
+    (sandbox, part, Request::Compute(JobId(51), Compute::Evaluate(request)))
 }
 
 pub fn answers(events: &[Event]) -> Vec<&EvalAnswer> {
@@ -136,9 +136,9 @@ fn assert_tested(evaluation: &Evaluation, image: usize, trace: &Trace) -> bool {
 #[test]
 fn an_evaluation_says_of_every_image_what_its_explanation_says() {
     let folder = dataset(3);
-    let (mut desk, part, request) = open_dataset(folder.path());
+    let (mut sandbox, part, request) = open_dataset(folder.path());
     assert_eq!(part.summary(), "folder, 9 val images of 3 classes");
-    let events = desk.job(request.clone());
+    let events = sandbox.job(request.clone());
     let has_progress = |events: &[Event], what: &str| {
         events.iter().any(|event| matches!(event, Event::Progress(_, p) if p.what.contains(what)))
     };
@@ -167,7 +167,7 @@ fn an_evaluation_says_of_every_image_what_its_explanation_says() {
         assert_eq!(evaluation.is_correct(broken), None);
         for (at, name) in part.set.images.iter().enumerate().filter(|(at, _)| *at != broken) {
             asked += 1;
-            let trace = seen(&desk.job(look(asked, &folder.path().join(name), probe))).expect("a trace");
+            let trace = seen(&sandbox.job(look(asked, &folder.path().join(name), probe))).expect("a trace");
             let best = &trace.top[0];
             let known = part.set.classes.iter().position(|class| *class == best.name);
             assert_eq!(evaluation.predicted[at], known.map_or(OTHER, |class| class as u32), "{name}");
@@ -205,18 +205,18 @@ fn an_evaluation_says_of_every_image_what_its_explanation_says() {
     }
     assert_eq!(evaluations[1].weights.as_ref().expect("even weights").of_class(0)[0], 1.0);
     // The second time, the tokens are in the cache.
-    assert!(!has_progress(&desk.job(request), "Extracting tokens"));
+    assert!(!has_progress(&sandbox.job(request), "Extracting tokens"));
 }
 
 #[test]
 fn no_tokens_are_extracted_for_probes_that_have_no_class_of_the_dataset() {
     let folder = dataset(1);
-    let (mut desk, part, request) = open_dataset(folder.path());
+    let (mut sandbox, part, request) = open_dataset(folder.path());
     let Request::Compute(job, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
     let mut others = (*part.dataset).clone();
     others.classes.iter_mut().for_each(|class| *class = format!("no {class}"));
     let part = Arc::new(EvalSplit::new(others, Some(part.split)));
-    let events = desk.job(Request::Compute(job, Compute::Evaluate(EvalRequest { part, ..request })));
+    let events = sandbox.job(Request::Compute(job, Compute::Evaluate(EvalRequest { part, ..request })));
     let [first, second] = answers(&events)[..] else { panic!("{events:?}") };
     for EvalAnswer { result, .. } in [first, second] {
         let error = result.as_ref().expect_err("another dataset").one_line();
@@ -252,14 +252,14 @@ fn positions(image_seed: u64) -> Vec<f32> {
 #[test]
 fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     let folder = dataset(3);
-    let (mut desk, part, request) = open_dataset(folder.path());
+    let (mut sandbox, part, request) = open_dataset(folder.path());
     assert_eq!(part.samples[0], 9, "training images come first, and their tokens are not taken");
     let path = random_dynamic(folder.path());
-    desk.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
+    sandbox.job(Request::Compute(JobId(52), Compute::OpenProbe { entry: ProbeId(3), path }));
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     let request =
         Request::Compute(job, Compute::Evaluate(EvalRequest { subjects: vec![subject(3)], ..request }));
-    let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
+    let evaluation = answers(&sandbox.job(request))[0].result.clone().expect("an evaluation");
     let maps = evaluation.positions.as_ref().expect("an order");
     for class in 0..CLASSES.len() {
         let own = (0..evaluation.len()).filter(|at| part.set.class[*at] as usize == class);
@@ -275,7 +275,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
     for image_seed in [0, 9, 12] {
         let mut request = look(100 + image_seed, &image, 3);
         explanation(&mut request).items[0].image_seed = image_seed;
-        let trace = seen(&desk.job(request)).expect("a trace");
+        let trace = seen(&sandbox.job(request)).expect("a trace");
         let expected: Vec<u32> = dynamic_order(SEED, image_seed, 16).into_iter().map(|i| i as u32).collect();
         assert_eq!(trace.routing, Routing::Orders(vec![expected]), "image {image_seed}");
     }
@@ -284,7 +284,7 @@ fn the_worker_draws_an_order_by_the_index_in_the_whole_dataset() {
 #[test]
 fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() {
     let folder = dataset(2);
-    let (mut desk, part, evaluate) = open_dataset(folder.path());
+    let (mut sandbox, part, evaluate) = open_dataset(folder.path());
     let panics = folder.path().join(PANICS);
     std::fs::write(&panics, "").expect("a file");
     let (place, class) = (part.dataset.samples[part.samples[1]].source.clone(), ClassChoice::Predicted);
@@ -296,9 +296,9 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
     let [measure, remove] = [(60, Compute::Stability(measure)), (61, Compute::Removal(remove))]
         .map(|(job, request)| Request::Compute(JobId(job), request));
     for request in [measure, remove, evaluate] {
-        let events = desk.job(look(70, &panics, 1));
+        let events = sandbox.job(look(70, &panics, 1));
         assert!(matches!(events.last(), Some(Event::Failed(..))), "{events:?}");
-        let events = desk.job(request);
+        let events = sandbox.job(request);
         let is_right = |event: &Event| match event {
             Event::StabilityMeasured { answer, .. } => answer.result.is_ok(),
             Event::RemovalMeasured { answer, .. } => answer.is_ok(),
@@ -312,7 +312,7 @@ fn a_backbone_that_a_panic_dropped_is_opened_again_by_every_job_that_reads_it() 
 
 #[test]
 fn images_inside_parquet_files_are_evaluated_explained_and_shrunk() {
-    let (mut desk, part, request) = open_dataset(&root().join("tests/fixtures/parquet/hub"));
+    let (mut sandbox, part, request) = open_dataset(&root().join("tests/fixtures/parquet/hub"));
     assert_eq!(part.summary(), "parquet, 5 test images of 3 classes");
     let Request::Compute(job, Compute::Evaluate(request)) = request else { unreachable!() };
     // The classes of the dataset, renamed to those that the probes know.
@@ -320,30 +320,30 @@ fn images_inside_parquet_files_are_evaluated_explained_and_shrunk() {
     let part = Arc::new(EvalSplit::new(data::Dataset { classes, ..(*part.dataset).clone() }, None));
     let request = Request::Compute(job, Compute::Evaluate(EvalRequest { part: part.clone(), ..request }));
     assert_eq!(part.set.images[3], "data/test-00000-of-00001.parquet, row 4");
-    let evaluation = answers(&desk.job(request))[0].result.clone().expect("an evaluation");
+    let evaluation = answers(&sandbox.job(request))[0].result.clone().expect("an evaluation");
     let places: Vec<ImageSource> =
         part.samples.iter().map(|at| part.dataset.samples[*at].source.clone()).collect();
     for (at, place) in places.iter().enumerate() {
-        let trace = seen(&desk.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
+        let trace = seen(&sandbox.job(look_at(100 + at as u64, place.clone(), 1))).expect("a trace");
         assert_close(place, evaluation.values(CONFIDENCE).unwrap()[at], trace.top[0].probability, 2e-3);
         assert!(trace.image.ends_with(&format!("parquet, row {}", place.row.unwrap())), "{}", trace.image);
     }
-    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
-    let small = desk.until(|event| matches!(event, Event::ThumbnailReady { image: ImageId(7), .. }));
+    sandbox.worker.send(Request::Thumbnails { wanted: vec![(ImageId(7), places[0].clone())], side: 16 });
+    let small = sandbox.until(|event| matches!(event, Event::ThumbnailReady { image: ImageId(7), .. }));
     assert!(!small.is_empty());
     let beyond = ImageSource { row: Some(99), ..places[0].clone() };
-    let fault = seen(&desk.job(look_at(200, beyond, 1))).expect_err("no such row");
+    let fault = seen(&sandbox.job(look_at(200, beyond, 1))).expect_err("no such row");
     assert!(fault.lines.join(" ").contains("row 99"), "{fault:?}");
 }
 
 #[test]
 fn an_explanation_is_computed_in_the_middle_of_an_evaluation_which_can_be_cancelled() {
     let folder = dataset(40);
-    let (mut desk, _, request) = open_dataset(folder.path());
-    desk.worker.send(request.clone());
-    desk.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
+    let (mut sandbox, _, request) = open_dataset(folder.path());
+    sandbox.worker.send(request.clone());
+    sandbox.worker.send(look(60, &folder.path().join("val/crane/00.png"), 1));
     let mut left: HashSet<JobId> = [JobId(51), JobId(60)].into();
-    let events = desk.until(|event| {
+    let events = sandbox.until(|event| {
         let _ = end(event).map(|job| left.remove(&job));
         left.is_empty()
     });
@@ -353,9 +353,11 @@ fn an_explanation_is_computed_in_the_middle_of_an_evaluation_which_can_be_cancel
     // The tokens are cached by now, so an evaluation may end before it is cancelled. With another seed it is not known yet.
     let cancelled = (70..90).map(JobId).any(|job| {
         let settings = ExplainSettings { seed: job.0, ..ask.settings };
-        desk.worker.send(Request::Compute(job, Compute::Evaluate(EvalRequest { settings, ..ask.clone() })));
-        desk.worker.send(Request::Cancel(job));
-        let events = desk.until(|event| end(event) == Some(job));
+        sandbox
+            .worker
+            .send(Request::Compute(job, Compute::Evaluate(EvalRequest { settings, ..ask.clone() })));
+        sandbox.worker.send(Request::Cancel(job));
+        let events = sandbox.until(|event| end(event) == Some(job));
         matches!(events.last(), Some(Event::Cancelled(_)))
     });
     assert!(cancelled, "none of twenty was cancelled");
@@ -1512,7 +1514,7 @@ fn overviews_are_exported_the_same_every_time_with_their_numbers() {
 
 #[test]
 fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds() {
-    let mut desk = Desk::with(worker_env(), &["sinkhorn", "gap", "vmamba"]);
+    let mut sandbox = Sandbox::with(worker_env(), &["sinkhorn", "gap", "vmamba"]);
     let mut ask = |probe: u64, job: u64| {
         let (image, place) = (ImageId(1), fixture("images/one.png").into());
         let ask = stability::StabilityRequest {
@@ -1522,7 +1524,7 @@ fn the_order_of_one_image_is_measured_against_its_changed_copies_and_other_seeds
             seed: 0,
             image_seed: 0,
         };
-        let events = desk.job(Request::Compute(JobId(job), Compute::Stability(ask)));
+        let events = sandbox.job(Request::Compute(JobId(job), Compute::Stability(ask)));
         let answer =
             events.into_iter().find_map(pick!(Event::StabilityMeasured { answer, .. } => answer.result));
         answer.expect("an answer")
@@ -1593,17 +1595,17 @@ fn removal_curves_of_a_dataset_are_asked_for_by_a_button_that_says_what_they_cos
 #[test]
 fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
     let folder = dataset(2);
-    let (mut desk, part, request) = open_dataset(folder.path());
+    let (mut sandbox, part, request) = open_dataset(folder.path());
     let Request::Compute(job, Compute::Evaluate(mut request)) = request else { panic!("{request:?}") };
     // An order drawn anew for every image, so that another seed or another reading has other curves.
     request.subjects[0].change = Intervention::Random(7);
-    let plain = answers(&desk.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
+    let plain = answers(&sandbox.job(Request::Compute(job, Compute::Evaluate(request.clone()))))
         .iter()
         .map(|answer| answer.result.clone().expect("an evaluation"))
         .collect::<Vec<_>>();
     let removals = vec![Mode::Frozen, Mode::Pixels];
     let events =
-        desk.job(Request::Compute(JobId(52), Compute::Evaluate(EvalRequest { removals, ..request })));
+        sandbox.job(Request::Compute(JobId(52), Compute::Evaluate(EvalRequest { removals, ..request })));
     let answers = answers(&events);
     assert_eq!([plain.len(), answers.len()], [2, 2], "an answer for each probe");
     for (answer, plain) in answers.iter().zip(&plain) {
@@ -1626,7 +1628,7 @@ fn the_worker_removes_tokens_of_every_image_as_the_program_does() {
             image_seed: part.samples[image] as u64,
         };
         let events =
-            desk.job(Request::Compute(JobId(60 + answer.subject.probe.0), Compute::Removal(request)));
+            sandbox.job(Request::Compute(JobId(60 + answer.subject.probe.0), Compute::Removal(request)));
         let alone = events
             .into_iter()
             .find_map(pick!(Event::RemovalMeasured { answer, .. } => answer.expect("curves")));

@@ -326,9 +326,9 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         // Summary, arrays, trace, JSON and stability, each of four steps.
         old_or_new(folder.path(), 20, || inspect("0"));
 
-        let desk = run::Desk::new(24, 12);
-        run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
-        let (cache, trained) = (place(desk.path("cache")), desk.path("run"));
+        let sandbox = run::Sandbox::new(24, 12);
+        run::done(&mut sandbox.train("run", 1, &["--seeds", "1"]));
+        let (cache, trained) = (place(sandbox.path("cache")), sandbox.path("run"));
         let (ran, evaluations) = (place(trained.clone()), place(trained.join("evaluations")));
         let judge = |seed: &str, more: &[&str]| {
             let fixed =
@@ -357,7 +357,7 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
         report(&["--table", "main", "--format", "csv"]).expect("reported");
         old_or_new(&trained, 12, || report(&["--table", "main"]));
 
-        let scenes = desk.path("drawn");
+        let scenes = sandbox.path("drawn");
         fs::create_dir(&scenes).expect("a folder");
         let inside = scenes.join("set");
         let draw = || {
@@ -376,15 +376,15 @@ fn scenes_inspect_eval_and_report_are_old_or_new() {
 #[test]
 fn an_evaluation_that_cannot_be_stored_is_refused_before_tokens_are_extracted() {
     apart("faults::an_evaluation_that_cannot_be_stored_is_refused_before_tokens_are_extracted", || {
-        let desk = run::Desk::new(24, 12);
-        run::done(&mut desk.train("run", 1, &["--seeds", "1"]));
-        let [ran, cache] = ["run", "other"].map(|name| desk.path(name).display().to_string());
+        let sandbox = run::Sandbox::new(24, 12);
+        run::done(&mut sandbox.train("run", 1, &["--seeds", "1"]));
+        let [ran, cache] = ["run", "other"].map(|name| sandbox.path(name).display().to_string());
         failpoint::files(1, Failure::Once(13));
         let refused = verb(&["eval", "--run", &ran, "--cache", &cache, "--device", "cpu"]);
         assert!(failpoint::none());
         let said = format!("{:#}", refused.expect_err("nothing can be written"));
         assert!(said.contains("--run") && said.contains("make it writable"), "{said}");
-        assert!(!desk.path("other").exists(), "tokens were taken");
+        assert!(!sandbox.path("other").exists(), "tokens were taken");
     });
 }
 
@@ -403,11 +403,11 @@ fn without_times(name: &str, bytes: Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits() {
     apart("faults::a_training_that_met_a_fault_anywhere_goes_on_to_the_same_bits", || {
-        let desk = run::Desk::new(24, 8);
-        let folder = desk.path("work");
+        let sandbox = run::Sandbox::new(24, 8);
+        let folder = sandbox.path("work");
         fs::create_dir(&folder).expect("a folder");
         let place = |path: PathBuf| path.display().to_string();
-        let (backbone, data) = (place(run::backbone()), place(desk.data()));
+        let (backbone, data) = (place(run::backbone()), place(sandbox.data()));
         let (out, cache) = (place(folder.join("run")), place(folder.join("cache")));
         let train = || {
             let fixed = ["train", "--resume", "--backbone", &backbone, "--data", &data, "--out", &out];
@@ -437,12 +437,12 @@ fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no
     const NAME: &str =
         "faults::a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no_epoch";
     apart(NAME, || {
-        let desk = run::Desk::new(24, 8);
+        let sandbox = run::Sandbox::new(24, 8);
         // The fault is that of the first file after the first epoch.
         let train = |out: &str, mut fault: Option<Failure>| {
-            let settings = TrainSettings { seeds: 1, ..desk.settings(3) };
+            let settings = TrainSettings { seeds: 1, ..sandbox.settings(3) };
             let plan = TrainPlan::new(settings, run::backbone()).expect("a plan");
-            let spec = TrainSpec { plan, out: desk.path(out), resume: true };
+            let spec = TrainSpec { plan, out: sandbox.path(out), resume: true };
             let mut waits = Vec::new();
             let end = train::run(device::choose, &spec, &mut |event| {
                 match event {
@@ -461,7 +461,7 @@ fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no
         let (end, waits) = train("hiccup", Some(Failure::Once(5)));
         let [(why, true)] = &waits[..] else { panic!("{waits:?}") };
         assert!(end == Ok(true) && why.contains("metrics.jsonl: cannot write it"), "{end:?}, {why}");
-        run::assert_same_training(&desk.path("hiccup"), &desk.path("whole"));
+        run::assert_same_training(&sandbox.path("hiccup"), &sandbox.path("whole"));
         for (out, fault, advice, waited, saved) in [
             ("refused", Failure::Once(13), "make it writable", 0, 2),
             ("full", Failure::Lasting(28), "free some space", 1, 1),
@@ -472,11 +472,11 @@ fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no
                 why.contains("metrics.jsonl") && why.contains(advice) && why.contains("--resume"),
                 "{why}"
             );
-            let run = Run::open(&desk.path(out)).expect("a run");
+            let run = Run::open(&sandbox.path(out)).expect("a run");
             let position = run.checkpoint().expect("a checkpoint").position;
             assert_eq!((waits.len(), position), (waited, TrainCursor { epoch: saved, step: 0 }), "{out}");
             assert_eq!(train(out, None), (Ok(true), Vec::new()));
-            run::assert_same_training(&desk.path(out), &desk.path("whole"));
+            run::assert_same_training(&sandbox.path(out), &sandbox.path("whole"));
         }
     });
 }
@@ -484,13 +484,13 @@ fn a_disk_that_fails_for_a_moment_ends_no_training_and_one_that_refuses_costs_no
 #[test]
 fn a_disk_that_fails_for_a_moment_ends_no_extraction() {
     apart("faults::a_disk_that_fails_for_a_moment_ends_no_extraction", || {
-        let desk = run::Desk::new(70, 24);
-        let dataset = data::open(desk.data()).expect("a dataset");
+        let sandbox = run::Sandbox::new(70, 24);
+        let dataset = data::open(sandbox.data()).expect("a dataset");
         fs::write(&*dataset.samples[3].source.path, b"broken").expect("written");
         let device = device::choose("cpu").expect("a processor").device;
         // The fault comes at this file step after the first batch; returns whether it came, how often it was waited for, and the files.
         let extract = |cache: &str, mut fault: Option<usize>| {
-            let tokens = TokenSettings { cache: Some(desk.path(cache)), ..TokenSettings::default() };
+            let tokens = TokenSettings { cache: Some(sandbox.path(cache)), ..TokenSettings::default() };
             let plan = Plan::new(ExtractOptions::new(run::backbone(), tokens), &dataset).expect("a plan");
             let (mut waits, mut unreadable) = (0, Vec::new());
             let end = plan.run(&dataset, &device, &mut |event| {
@@ -510,7 +510,7 @@ fn a_disk_that_fails_for_a_moment_ends_no_extraction() {
             let fired = failpoint::none();
             end.expect("tokens");
             assert_eq!(unreadable, [3], "an image that is read again is reported once");
-            (fired, waits, tree(&desk.path(cache)))
+            (fired, waits, tree(&sandbox.path(cache)))
         };
         let (_, _, whole) = extract("whole", None);
         // Past the manifest, which may be written by then: the first shard and its record.

@@ -356,7 +356,7 @@ fn probes_of_runs_of_one_name_are_not_called_after_the_run_on_a_page() {
 
 #[test]
 fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
-    let desk = tempfile::tempdir().expect("a folder");
+    let sandbox = tempfile::tempdir().expect("a folder");
     let mut state = story();
     keep(&mut state, "");
     let named = |name: &str| ClassChoice::Named(name.into());
@@ -395,7 +395,7 @@ fn further_classes_of_a_finding_are_asked_for_one_after_the_other() {
     let options = "<option value=\"0\">dog</option><option value=\"1\">cat</option>";
     assert_eq!(html.matches(options).count(), 2, "a choice for each finding");
     // Shared as figures, each class has files of its own.
-    let (to, facts) = (desk.path().join("figures"), Vec::new());
+    let (to, facts) = (sandbox.path().join("figures"), Vec::new());
     let share = Share { kind: ShareKind::Figures, to: to.clone(), ..wanted };
     let all = Shared { share, findings: shared.findings.clone(), truth: Vec::new(), facts };
     findings::write(&all, &Cancel::default()).expect("written");
@@ -463,8 +463,8 @@ fn shared(kind: ShareKind, theme: FileTheme, to: &Path) -> Shared {
 
 #[test]
 fn figures_of_findings_are_those_of_the_program_to_the_byte() {
-    let desk = tempfile::tempdir().expect("a folder");
-    let to = desk.path().join("figures");
+    let sandbox = tempfile::tempdir().expect("a folder");
+    let to = sandbox.path().join("figures");
     for (theme, name) in [(FileTheme::Print, "print"), (FileTheme::Light, "light"), (FileTheme::Dark, "dark")]
     {
         let all = shared(ShareKind::Figures, theme, &to);
@@ -501,12 +501,12 @@ fn figures_of_findings_are_those_of_the_program_to_the_byte() {
 
 #[test]
 fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format() {
-    let desk = tempfile::tempdir().expect("a folder");
+    let sandbox = tempfile::tempdir().expect("a folder");
     let rows = ["assignment", "scores"].map(str::to_owned).into();
     let viridis = Options { map: Map::Viridis, ..Options::default() };
     let views = Views { rows, options: [("assignment".to_owned(), viridis)].into(), ..Views::default() };
     for format in [ExportFormat::Pdf, ExportFormat::Png] {
-        let to = desk.path().join(format.id());
+        let to = sandbox.path().join(format.id());
         let mut all = shared(ShareKind::Figures, FileTheme::Print, &to);
         all.share.format = format;
         all.findings.truncate(1);
@@ -536,8 +536,8 @@ fn a_folder_holds_the_figures_of_a_finding_as_it_shows_them_in_the_chosen_format
 
 #[test]
 fn a_folder_holds_the_differences_that_a_finding_shows() {
-    let desk = tempfile::tempdir().expect("a folder");
-    let to = desk.path().join("figures");
+    let sandbox = tempfile::tempdir().expect("a folder");
+    let to = sandbox.path().join("figures");
     let mut all = shared(ShareKind::Figures, FileTheme::Print, &to);
     all.findings.truncate(1);
     let own = &mut all.findings[0];
@@ -563,8 +563,8 @@ fn a_folder_holds_the_differences_that_a_finding_shows() {
 
 #[test]
 fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
-    let desk = tempfile::tempdir().expect("a folder");
-    let file = desk.path().join("file");
+    let sandbox = tempfile::tempdir().expect("a folder");
+    let file = sandbox.path().join("file");
     fs::write(&file, "as it was").expect("a file");
     for kind in [ShareKind::Page, ShareKind::Figures] {
         // A path below a file, which root cannot write either.
@@ -574,23 +574,23 @@ fn what_cannot_be_written_says_so_and_leaves_nothing_behind() {
         assert!(error.to_string().contains("file") && error.remedy.is_some(), "{error}");
         let cancel = Cancel::default();
         cancel.cancel();
-        let to = desk.path().join("new");
+        let to = sandbox.path().join("new");
         findings::write(&shared(kind, FileTheme::Print, &to), &cancel).expect_err("called off");
         assert!(!to.exists(), "{kind:?}");
     }
-    let among_others = shared(ShareKind::Figures, FileTheme::Print, desk.path());
+    let among_others = shared(ShareKind::Figures, FileTheme::Print, sandbox.path());
     let refused = findings::write(&among_others, &Cancel::default()).expect_err("a folder with a file");
     assert!(refused.to_string().contains("the folder is not empty"), "{refused}");
     assert_eq!(fs::read_to_string(&file).expect("it"), "as it was");
-    assert_eq!(fs::read_dir(desk.path()).expect("it").count(), 1);
+    assert_eq!(fs::read_dir(sandbox.path()).expect("it").count(), 1);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_folder_that_exists_is_filled_where_it_is() {
     use std::os::unix::fs::MetadataExt as _;
-    let desk = tempfile::tempdir().expect("a folder");
-    let to = desk.path().join("figures");
+    let sandbox = tempfile::tempdir().expect("a folder");
+    let to = sandbox.path().join("figures");
     fs::create_dir(&to).expect("a folder");
     let open = fs::File::open(&to).expect("it"); // so that its number is not given again
     findings::write(&shared(ShareKind::Figures, FileTheme::Print, &to), &Cancel::default()).expect("written");
@@ -600,15 +600,15 @@ fn a_folder_that_exists_is_filled_where_it_is() {
 
 #[test]
 fn what_someone_puts_into_the_folder_meanwhile_stays() {
-    let desk = tempfile::tempdir().expect("a folder");
-    let to = desk.path().join("figures");
+    let sandbox = tempfile::tempdir().expect("a folder");
+    let to = sandbox.path().join("figures");
     fs::create_dir(&to).expect("a folder");
     let (all, cancel) = (shared(ShareKind::Figures, FileTheme::Print, &to), Cancel::default());
     let entries = |path: &Path| fs::read_dir(path).map_or(0, Iterator::count);
     std::thread::scope(|scope| {
         // Written or called off, whichever is faster.
         let writing = scope.spawn(|| drop(findings::write(&all, &cancel)));
-        while entries(desk.path()) + entries(&to) < 2 && !writing.is_finished() {} // until the first file is written
+        while entries(sandbox.path()) + entries(&to) < 2 && !writing.is_finished() {} // until the first file is written
         let put = |over: bool| fs::write(to.join("own.txt"), "mine").is_ok() || over;
         while !put(writing.is_finished()) {} // while the folder is being replaced
         cancel.cancel();
@@ -618,9 +618,9 @@ fn what_someone_puts_into_the_folder_meanwhile_stays() {
 
 #[test]
 fn how_large_it_gets_is_told_before() {
-    let desk = tempfile::tempdir().expect("a folder");
+    let sandbox = tempfile::tempdir().expect("a folder");
     for kind in [ShareKind::Page, ShareKind::Figures] {
-        let to = desk.path().join(format!("{kind:?}"));
+        let to = sandbox.path().join(format!("{kind:?}"));
         let mut all = shared(kind, FileTheme::Light, &to);
         let photo =
             |at: u32| Trace { image: format!("{at}.png"), seen: photograph(at), ..traces::sinkhorn_trace() };
@@ -723,11 +723,11 @@ fn findings_are_kept_by_a_key_listed_searched_and_shown_by_a_click() {
 #[cfg(target_os = "linux")]
 #[test]
 fn share_says_what_goes_in_where_to_and_writes_it() {
-    let desk = tempfile::tempdir().expect("a folder");
+    let sandbox = tempfile::tempdir().expect("a folder");
     let mut window = Window::new();
     window.open();
     window.answer_with(with_classes);
-    let (opener, opened) = (desk.path().join("opener"), desk.path().join("opened"));
+    let (opener, opened) = (sandbox.path().join("opener"), sandbox.path().join("opened"));
     crate::submit::write_script(&opener, &format!("echo \"$1\" > '{}'", opened.display()));
     window.harness.state_mut().window.opener = Opener(opener);
     keep_by_key(&mut window, "edge <script>");
@@ -742,7 +742,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     window.click_role(Role::CheckBox, "dog");
     window.click("Share with others");
     assert!(window.has("2 explanations of 1 image, about"), "for two classes");
-    let page = desk.path().join("none/page.html");
+    let page = sandbox.path().join("none/page.html");
     window.replace_text(Role::TextInput, "Share to", page.display());
     assert!(window.has("No such folder"));
     window.click("Create the folder");
@@ -760,7 +760,7 @@ fn share_says_what_goes_in_where_to_and_writes_it() {
     assert_eq!(fs::read_to_string(opened).expect("its words").trim_end(), page.to_str().expect("text"));
     assert!(!window.has("Wrote "), "the note has done its work");
     // A folder holds the figures of the panes in front, in the format that is chosen.
-    let figures = desk.path().join("figures");
+    let figures = sandbox.path().join("figures");
     window.show("predictions");
     window.click("File");
     window.click("Share…");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use ssmprobe::model::probe::Probe;
 
 use super::faults::{is_temporary, tree};
-use super::run::{Desk, column, done, entries, fixture, inspect, lines, program, run};
+use super::run::{Sandbox, column, done, entries, fixture, inspect, lines, program, run};
 
 /// Clears the screen, turns red, ends its line, spans two columns and reverses the direction of text.
 const HOSTILE: &str = "\u{1b}[2J\u{1b}[31mred\nrow\tcolumn\u{202e}";
@@ -21,21 +21,21 @@ fn is_clean(text: &str) -> bool {
 }
 
 /// Gives a class another name.
-fn rename(desk: &Desk, class: &str, name: &str) {
+fn rename(sandbox: &Sandbox, class: &str, name: &str) {
     for split in ["train", "val"] {
-        let folder = desk.data().join(split);
+        let folder = sandbox.data().join(split);
         fs::rename(folder.join(class), folder.join(name)).expect("renamed");
     }
 }
 
 #[test]
 fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
-    let desk = Desk::new(24, 12);
-    rename(&desk, "disc-dots", HOSTILE);
-    fs::write(desk.data().join("train").join(HOSTILE).join("x\u{7}.png"), "no picture").expect("a file");
+    let sandbox = Sandbox::new(24, 12);
+    rename(&sandbox, "disc-dots", HOSTILE);
+    fs::write(sandbox.data().join("train").join(HOSTILE).join("x\u{7}.png"), "no picture").expect("a file");
     let dataset = || {
         let mut command = program();
-        command.arg("dataset").arg(desk.data());
+        command.arg("dataset").arg(sandbox.data());
         command
     };
     let (_, stdout, stderr) = run(&mut dataset());
@@ -53,31 +53,31 @@ fn control_characters_of_names_reach_no_terminal_and_split_no_row() {
     let classes = document["classes"].as_array().expect("classes");
     assert!(classes.iter().any(|class| class["name"] == HOSTILE), "{document}");
 
-    let (code, stdout, stderr) = run(&mut desk.train("run", 1, &["--seeds", "1"]));
+    let (code, stdout, stderr) = run(&mut sandbox.train("run", 1, &["--seeds", "1"]));
     assert!(
         code == 0 && is_clean(&stdout) && stderr.contains("x\\u0007.png") && is_clean(&stderr),
         "{stderr:?}"
     );
     let mut hostile = inspect(2);
-    hostile.arg("--probe").arg(desk.path("run/probes"));
-    hostile.arg("--image").arg(desk.data().join("val").join(HOSTILE));
-    let (code, stdout, stderr) = run(hostile.arg("--out").arg(desk.path(HOSTILE)));
+    hostile.arg("--probe").arg(sandbox.path("run/probes"));
+    hostile.arg("--image").arg(sandbox.data().join("val").join(HOSTILE));
+    let (code, stdout, stderr) = run(hostile.arg("--out").arg(sandbox.path(HOSTILE)));
     assert!(code == 0 && is_clean(&stdout) && is_clean(&stderr), "{stderr:?}");
     assert_eq!(stdout.lines().count(), 4, "an image, two heads, best and last: {stdout}");
     assert!(stdout.lines().all(|row| row.split('\t').count() == 4), "{stdout:?}");
     // Error messages are clean as well.
-    let (code, _, stderr) = run(program().args(["dataset"]).arg(desk.path("no\u{1b}such")));
+    let (code, _, stderr) = run(program().args(["dataset"]).arg(sandbox.path("no\u{1b}such")));
     assert!(code == 2 && is_clean(&stderr) && stderr.contains("no\\u001bsuch"), "{stderr:?}");
 }
 
 #[test]
 fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
-    let desk = Desk::new(24, 12);
-    rename(&desk, "disc-dots", "=1+1");
-    rename(&desk, "disc-checks", "-2+3");
-    done(&mut desk.train("run", 1, &["--seeds", "1"]));
-    let evaluation = desk.path("evaluation");
-    let events = lines(&done(desk.eval("run", &["--json", "--evaluation"]).arg(&evaluation)));
+    let sandbox = Sandbox::new(24, 12);
+    rename(&sandbox, "disc-dots", "=1+1");
+    rename(&sandbox, "disc-checks", "-2+3");
+    done(&mut sandbox.train("run", 1, &["--seeds", "1"]));
+    let evaluation = sandbox.path("evaluation");
+    let events = lines(&done(sandbox.eval("run", &["--json", "--evaluation"]).arg(&evaluation)));
     assert!(events.iter().any(|event| event["event"] == "survey"), "{events:?}");
     let (mut words, mut numbers) = (BTreeSet::new(), 0);
     for path in entries(&evaluation) {
@@ -99,25 +99,25 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
     assert!(formulas.is_empty(), "{formulas:?}");
     assert!(numbers > 0, "a correlation is negative somewhere");
 
-    let image = desk.path("=cmd.png");
+    let image = sandbox.path("=cmd.png");
     fs::copy(fixture("images/one.png"), &image).expect("copied");
     let mut of_formula = inspect(2);
-    of_formula.arg("--probe").arg(desk.path("run/probes")).arg("--image").arg(&image);
-    done(of_formula.arg("--out").arg(desk.path("out")));
-    let mut table = csv::Reader::from_path(desk.path("out/summary.csv")).expect("a table");
+    of_formula.arg("--probe").arg(sandbox.path("run/probes")).arg("--image").arg(&image);
+    done(of_formula.arg("--out").arg(sandbox.path("out")));
+    let mut table = csv::Reader::from_path(sandbox.path("out/summary.csv")).expect("a table");
     let rows: Vec<_> = table.records().map(|row| row.expect("a row")).collect();
     assert!(rows.len() == 4 && rows.iter().all(|row| &row[2] == "'=cmd"), "{rows:?}");
 
     // Names of the predicted and of the requested class.
     let mut probe = Probe::load(fixture("probes/gap.safetensors")).expect("a probe");
     probe.meta.classes.iter_mut().for_each(|class| class.insert(0, '='));
-    let formulas = desk.path("formulas.safetensors");
+    let formulas = sandbox.path("formulas.safetensors");
     probe.save(&formulas).expect("saved");
     let mut of_formulas = inspect(2);
     of_formulas.arg("--probe").arg(&formulas).arg("--image").arg(fixture("images/one.png"));
-    done(of_formulas.arg("--out").arg(desk.path("classes")));
+    done(of_formulas.arg("--out").arg(sandbox.path("classes")));
     for name in ["predicted_name", "class_name"] {
-        let class = &column(&desk.path("classes/summary.csv"), name)[0];
+        let class = &column(&sandbox.path("classes/summary.csv"), name)[0];
         assert!(class.starts_with("'="), "{name}: {class}");
     }
 }
@@ -126,8 +126,8 @@ fn no_cell_of_a_table_is_a_formula_and_numbers_stay_numbers() {
 /// once, by this program, with no temporary file left.
 #[test]
 fn an_archive_that_may_not_grow_is_an_error_of_its_own() {
-    let desk = Desk::new(1, 1);
-    let out = desk.path("out");
+    let sandbox = Sandbox::new(1, 1);
+    let out = sandbox.path("out");
     let mut command = Command::new("sh");
     let inner = inspect(2);
     command.args(["-c", "ulimit -f 4; exec \"$0\" \"$@\""]);

@@ -228,26 +228,26 @@ fn probes_of_one_name_have_columns_of_their_own() {
 
 #[test]
 fn probes_of_one_name_are_told_apart_without_the_name_of_who_made_the_page() {
-    let desk = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     for (file, folder) in [("1.trace.json", "/data"), ("2.trace.json", "/home/ann")] {
         let trace = Trace { probe: format!("{folder}/gap.safetensors"), ..traces::gap_trace() };
-        fs::write(desk.path().join(file), serde_json::to_vec(&trace).unwrap()).unwrap();
+        fs::write(sandbox.path().join(file), serde_json::to_vec(&trace).unwrap()).unwrap();
     }
     let asked = ["report", "--html", "page.html", "--trace", "1.trace.json", "2.trace.json"];
-    done(ssmprobe(desk.path(), &asked).env("USER", "ann"));
-    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    done(ssmprobe(sandbox.path(), &asked).env("USER", "ann"));
+    let html = fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert!(html.contains("<h3>gap</h3>") && html.contains("<h3>gap · USER</h3>"));
 }
 
 #[test]
 fn two_images_of_one_name_are_told() {
-    let desk = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     let mut traces = [traces::sinkhorn_trace(), traces::gap_trace()];
     traces[1].seen = traces[0].seen.clone();
     let asked = ["report", "--html", "page.html", "--trace", "sinkhorn.json", "gap.json"];
     let said = |traces: &[Trace]| {
-        keep(desk.path(), traces);
-        succeeds(&mut ssmprobe(desk.path(), &asked)).1.contains("different pictures under this name")
+        keep(sandbox.path(), traces);
+        succeeds(&mut ssmprobe(sandbox.path(), &asked)).1.contains("different pictures under this name")
     };
     assert!(!said(&traces));
     traces[1].seen.rgb[0] ^= 1;
@@ -431,13 +431,13 @@ fn a_place_that_cannot_be_written_to_is_named() {
 
 #[test]
 fn images_of_a_run_are_explained_through_its_probes() {
-    let desk = frozen::desk();
-    fs::write(desk.path().join("notes.md"), "Look at *this*.").unwrap();
+    let sandbox = frozen::sandbox();
+    fs::write(sandbox.path().join("notes.md"), "Look at *this*.").unwrap();
     let asked = ["report", "run", "--html", "pages/page.html", "--device", "cpu", "--notes", "notes.md"];
     let more = ["--save-traces", "traces", "--probe", "sinkhorn,gap-s1"];
-    done(&mut ssmprobe(desk.path(), &[&asked[..], &more].concat()));
-    let html = fs::read_to_string(desk.path().join("pages/page.html")).unwrap();
-    let place = desk.path().to_str().unwrap();
+    done(&mut ssmprobe(sandbox.path(), &[&asked[..], &more].concat()));
+    let html = fs::read_to_string(sandbox.path().join("pages/page.html")).unwrap();
+    let place = sandbox.path().to_str().unwrap();
     assert!(!html.contains(place) && !data(&html).to_string().contains(place), "it says where it was made");
     for each in ["<section class=\"image\"", "<h3>sinkhorn-s", "<h3>gap-s1-best", "(true)</option>"] {
         assert_eq!(html.matches(each).count(), choose::IMAGES, "{each}");
@@ -451,25 +451,25 @@ fn images_of_a_run_are_explained_through_its_probes() {
         assert!(section.find("<h3>sinkhorn-s") < section.find("<h3>gap-s1-best"), "as they were asked for");
     }
     // The saved traces are enough to make the page again, with the same data.
-    let files = run::entries(&desk.path().join("traces"));
+    let files = run::entries(&sandbox.path().join("traces"));
     let files: Vec<&str> =
-        files.iter().map(|file| file.strip_prefix(desk.path()).unwrap().to_str().unwrap()).collect();
+        files.iter().map(|file| file.strip_prefix(sandbox.path()).unwrap().to_str().unwrap()).collect();
     done(&mut ssmprobe(
-        desk.path(),
+        sandbox.path(),
         &[&["report", "run", "--html", "again.html", "--trace"], &files[..]].concat(),
     ));
-    let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
+    let again = fs::read_to_string(sandbox.path().join("again.html")).unwrap();
     assert_eq!(between(&again, "id=\"data\">", "</script>"), between(&html, "id=\"data\">", "</script>"));
     assert!(again.contains("(true)</option>"));
     // Nothing is said of a probe with other classes than the run, most of which its trace does not name.
-    let mut other: Value = serde_json::from_slice(&fs::read(desk.path().join(files[0])).unwrap()).unwrap();
+    let mut other: Value = serde_json::from_slice(&fs::read(sandbox.path().join(files[0])).unwrap()).unwrap();
     let top = other["top"].as_array_mut().unwrap();
     top.truncate(1);
     top[0]["name"] = "another".into();
-    fs::write(desk.path().join("other.trace.json"), serde_json::to_vec(&other).unwrap()).unwrap();
+    fs::write(sandbox.path().join("other.trace.json"), serde_json::to_vec(&other).unwrap()).unwrap();
     let trace = ["--trace", "other.trace.json"];
-    done(&mut ssmprobe(desk.path(), &[&["report", "run", "--html", "other.html"], &trace[..]].concat()));
-    let other = fs::read_to_string(desk.path().join("other.html")).unwrap();
+    done(&mut ssmprobe(sandbox.path(), &[&["report", "run", "--html", "other.html"], &trace[..]].concat()));
+    let other = fs::read_to_string(sandbox.path().join("other.html")).unwrap();
     assert!(again.contains("✓ right") || again.contains("✗ wrong"));
     assert!(
         !other.contains("✓ right") && !other.contains("✗ wrong") && !other.contains("true class unknown")
@@ -477,55 +477,58 @@ fn images_of_a_run_are_explained_through_its_probes() {
     // The page says by which flags it was made, without folders.
     let flags = ["--figure", "token_map", "--notes", "./notes.md", "--title", "Two", "--table", "main"];
     done(&mut ssmprobe(
-        desk.path(),
+        sandbox.path(),
         &[&["report", "run", "--html", "again.html", "--trace"][..], &files[..1], &flags].concat(),
     ));
-    let again = fs::read_to_string(desk.path().join("again.html")).unwrap();
+    let again = fs::read_to_string(sandbox.path().join("again.html")).unwrap();
     assert!(again.contains("<pre tabindex=\"0\">ssmprobe report run --html again.html --trace "));
     assert!(again.contains(" --figure token_map --notes notes.md --title Two --table main\n"));
     for (asked, said) in [(["--probe", "moon"], "choose one of"), (["--image", "moon"], "images begin with")]
     {
         let arguments = [&["report", "run", "--html", "x.html"], &asked[..]].concat();
-        assert_ends(&mut ssmprobe(desk.path(), &arguments), 2, &[said]);
+        assert_ends(&mut ssmprobe(sandbox.path(), &arguments), 2, &[said]);
     }
     // Images or probes that were changed since are told by the predictions.
     let asked = ["report", "run", "--html", "x.html", "--device", "cpu", "--probe", "gap-s1"];
     let said = "of 6 predictions differ from those in the training, first gap-s1-best.safetensors on ";
-    assert!(!succeeds(&mut ssmprobe(desk.path(), &asked)).1.contains(said));
-    let file = desk.path().join("run/answers/gap-s1.json");
+    assert!(!succeeds(&mut ssmprobe(sandbox.path(), &asked)).1.contains(said));
+    let file = sandbox.path().join("run/answers/gap-s1.json");
     let mut outcome: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     for class in outcome["best"].as_array_mut().unwrap() {
         *class = ((class.as_u64().unwrap() + 1) % 3).into();
     }
     fs::write(&file, serde_json::to_vec(&outcome).unwrap()).unwrap();
-    let (_, stderr) = succeeds(&mut ssmprobe(desk.path(), &asked));
+    let (_, stderr) = succeeds(&mut ssmprobe(sandbox.path(), &asked));
     assert!(stderr.contains(&format!("6 {said}")), "{stderr}");
     // A probe of another dataset in the place of one of the run.
     let other = root().join("tests/fixtures/inspect/probes/gap.safetensors");
-    fs::copy(other, desk.path().join("run/probes/gap-s1-best.safetensors")).unwrap();
-    assert_ends(&mut ssmprobe(desk.path(), &asked), 1, &["gap-s1-best.safetensors: has other classes"]);
-    fs::rename(desk.path().join("data"), desk.path().join("moved")).unwrap();
-    let mut report = ssmprobe(desk.path(), &["report", "run", "--html", "x.html"]);
+    fs::copy(other, sandbox.path().join("run/probes/gap-s1-best.safetensors")).unwrap();
+    assert_ends(&mut ssmprobe(sandbox.path(), &asked), 1, &["gap-s1-best.safetensors: has other classes"]);
+    fs::rename(sandbox.path().join("data"), sandbox.path().join("moved")).unwrap();
+    let mut report = ssmprobe(sandbox.path(), &["report", "run", "--html", "x.html"]);
     assert_ends(&mut report, 1, &["run.json", "`--data DIR`"]);
 }
 
 #[test]
 fn classes_of_one_inspection_are_chosen_on_its_page() {
-    let desk = tempfile::tempdir().unwrap();
+    let sandbox = tempfile::tempdir().unwrap();
     let at = |name: &str| root().join("tests/fixtures/inspect").join(name).to_str().unwrap().to_owned();
     let [backbone, image] = [at("backbone"), at("images/one.png")];
     let [gap, sinkhorn] = ["gap", "sinkhorn"].map(|name| at(&format!("probes/{name}.safetensors")));
     let asked =
         ["inspect", "--device", "cpu", "--null-draws", "4", "--backbone", &backbone, "--image", &image];
     let more = ["--probe", &gap, &sinkhorn, "--class", "tench,Owl", "--save-traces", "--out", "seen"];
-    done(&mut ssmprobe(desk.path(), &[&asked[..], &more].concat()));
+    done(&mut ssmprobe(sandbox.path(), &[&asked[..], &more].concat()));
     let probes = ["gap", "sinkhorn"].iter();
     let files: Vec<String> = probes
         .flat_map(|probe| ["tench", "Owl"].map(|class| format!("seen/one/{probe}-for-{class}.trace.json")))
         .collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    done(&mut ssmprobe(desk.path(), &[&["report", "--html", "page.html", "--trace"], &files[..]].concat()));
-    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    done(&mut ssmprobe(
+        sandbox.path(),
+        &[&["report", "--html", "page.html", "--trace"], &files[..]].concat(),
+    ));
+    let html = fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     assert_eq!(
         between(&html, "<select>", "</select>"),
         "<option value=\"0\">tench</option><option value=\"1\">Owl</option>"
@@ -543,13 +546,13 @@ fn classes_of_one_inspection_are_chosen_on_its_page() {
 
 #[test]
 fn classes_that_are_asked_for_are_stored_of_every_image() {
-    let desk = frozen::desk();
-    let source = Source::open(&desk.path().join("run")).unwrap();
+    let sandbox = frozen::sandbox();
+    let source = Source::open(&sandbox.path().join("run")).unwrap();
     let names = &source.run.manifest.dataset.classes;
     let asked = format!("{},2", names[0]);
     let page = ["report", "run", "--html", "page.html", "--device", "cpu", "--probe", "sinkhorn,gap"];
-    done(&mut ssmprobe(desk.path(), &[&page[..], &["--class", &asked]].concat()));
-    let html = fs::read_to_string(desk.path().join("page.html")).unwrap();
+    done(&mut ssmprobe(sandbox.path(), &[&page[..], &["--class", &asked]].concat()));
+    let html = fs::read_to_string(sandbox.path().join("page.html")).unwrap();
     let selects: Vec<&str> = html.split("<select>").skip(1).collect();
     assert_eq!(selects.len(), choose::IMAGES);
     for select in selects {
@@ -558,13 +561,13 @@ fn classes_that_are_asked_for_are_stored_of_every_image() {
     }
     assert!(html.contains(&format!("--class {asked} ")));
     let unknown = [&page[..], &["--class", "unicorn"]].concat();
-    assert_ends(&mut ssmprobe(desk.path(), &unknown), 2, &["`unicorn`"]);
+    assert_ends(&mut ssmprobe(sandbox.path(), &unknown), 2, &["`unicorn`"]);
 }
 
 #[test]
 fn a_page_shows_probes_of_every_kind_and_images_that_part_them() {
-    let desk = frozen::desk();
-    let source = Source::open(&desk.path().join("run")).unwrap();
+    let sandbox = frozen::sandbox();
+    let source = Source::open(&sandbox.path().join("run")).unwrap();
     let probes = choose::probes(&source, &[]).unwrap();
     let heads: Vec<&str> = probes.iter().map(|outcome| outcome.head.as_str()).collect();
     assert_eq!(heads.len(), choose::PROBES);

@@ -405,7 +405,7 @@ fn opens(window: &Window, part: &str) -> bool {
 }
 
 /// A folder with a backbone's folder and two probe files.
-fn desk() -> tempfile::TempDir {
+fn sandbox() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("tiny")).expect("a folder");
     for name in ["sinkhorn.safetensors", "gap.safetensors"] {
@@ -423,7 +423,7 @@ fn open_desk(window: &mut Window, folder: &Path) {
 
 #[test]
 fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
-    let folder = desk();
+    let folder = sandbox();
     let session = folder.path().join("session.ssmprobe");
     // Without a session, the demo opens.
     let mut window = Window::kept_in(folder.path());
@@ -481,7 +481,7 @@ fn what_was_open_comes_back_at_the_next_start_also_after_a_crash() {
 
 #[test]
 fn what_is_removed_with_the_window_does_not_come_back_and_what_was_opened_beside_it_does() {
-    let folder = desk();
+    let folder = sandbox();
     let [session, given] = ["session.ssmprobe", "given"].map(|name| folder.path().join(name));
     let opened = || {
         let mut window = Window::kept_in(folder.path());
@@ -524,7 +524,7 @@ fn what_is_removed_with_the_window_does_not_come_back_and_what_was_opened_beside
 
 #[test]
 fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
-    let folder = desk();
+    let folder = sandbox();
     let file = folder.path().join("work.ssmprobe");
     let mut window = Window::kept_in(folder.path());
     open_desk(&mut window, folder.path());
@@ -578,7 +578,7 @@ fn a_named_workspace_that_lacks_something_is_asked_about_before_it_closes() {
 
 #[test]
 fn what_is_open_is_kept_before_another_workspace_takes_its_place() {
-    let folder = desk();
+    let folder = sandbox();
     let at = |name: &str| folder.path().join(format!("{name}.ssmprobe"));
     let [other, work, far, earlier] = ["other", "work", "far", "session"].map(at);
     let host = Some(Host { place: "ssh://gpu1".into(), program: Some("./theirs".into()) });
@@ -642,7 +642,7 @@ fn block(config: &Path) {
 
 #[test]
 fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the_window() {
-    let folder = desk();
+    let folder = sandbox();
     let [config, other] = ["config", "other.ssmprobe"].map(|name| folder.path().join(name));
     Workspace::default().save(&other).expect("saved");
     let mut window = Window::kept_in(&config);
@@ -679,7 +679,7 @@ fn findings_that_no_file_can_keep_are_not_lost_to_another_workspace_nor_with_the
 
 #[test]
 fn findings_that_no_file_can_keep_are_not_lost_either_where_a_workspace_is_not_saved() {
-    let folder = desk();
+    let folder = sandbox();
     let [config, work, other] =
         ["config", "work.ssmprobe", "other.ssmprobe"].map(|name| folder.path().join(name));
     let finding = Finding { image: folder.path().join("a.png").into(), note: "Edge".into(), view: None };
@@ -710,7 +710,7 @@ fn findings_that_no_file_can_keep_are_not_lost_either_where_a_workspace_is_not_s
 
 #[test]
 fn a_session_whose_files_are_away_is_not_lost() {
-    let folder = desk();
+    let folder = sandbox();
     let at = |name: &str| folder.path().join(name);
     let resumed = |session: &Workspace| {
         session.save(&at("session.ssmprobe")).expect("saved");

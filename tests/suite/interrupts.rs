@@ -70,21 +70,23 @@ pub fn has_temporary(folder: &Path) -> bool {
 }
 
 /// `ssmprobe train` with a backbone of a Hub that this machine serves at `port`.
-fn from_hub(desk: &Desk, port: u16) -> Command {
-    let mut command = desk.verb("train", "cache");
-    command.args(["--backbone", "org/name", "--heads", "gap", "--device", "cpu", "--data"]).arg(desk.data());
-    command.arg("--out").arg(desk.path("run"));
-    with_hub(&mut command, &desk.path("hub"), port);
+fn from_hub(sandbox: &Sandbox, port: u16) -> Command {
+    let mut command = sandbox.verb("train", "cache");
+    command
+        .args(["--backbone", "org/name", "--heads", "gap", "--device", "cpu", "--data"])
+        .arg(sandbox.data());
+    command.arg("--out").arg(sandbox.path("run"));
+    with_hub(&mut command, &sandbox.path("hub"), port);
     command
 }
 
 /// A server that accepts the connection and never answers.
 #[test]
 fn a_silent_server_does_not_outlive_a_signal() {
-    let desk = Desk::new(2, 1);
+    let sandbox = Sandbox::new(2, 1);
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = server.local_addr().expect("an address").port();
-    let mut child = start(&mut from_hub(&desk, port));
+    let mut child = start(&mut from_hub(&sandbox, port));
     let (connection, _) = server.accept().expect("a question");
     let begun = Instant::now();
     signal(&child, "-TERM");
@@ -96,7 +98,7 @@ fn a_silent_server_does_not_outlive_a_signal() {
     drop(connection);
 
     // A second signal ends it at once.
-    let child = start(&mut from_hub(&desk, port));
+    let child = start(&mut from_hub(&sandbox, port));
     let (connection, _) = server.accept().expect("a question");
     signal_twice(&child);
     let (code, stderr) = end(child);
@@ -107,14 +109,14 @@ fn a_silent_server_does_not_outlive_a_signal() {
 /// Standard error as behind `2>&1 | less`, where nobody scrolls on.
 #[test]
 fn a_pipe_that_nobody_reads_does_not_outlive_a_signal() {
-    let desk = Desk::new(2, 1);
+    let sandbox = Sandbox::new(2, 1);
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (unread, mut full) = std::io::pipe().expect("a pipe");
     let stderr = full.try_clone().expect("a pipe");
     // Blocks once the pipe takes no more, and ends with its other end.
     let fill = move || while full.write(&[b'x'; 4096]).is_ok() {};
     let filling = std::thread::Builder::new().spawn(fill).expect("a thread");
-    let mut command = from_hub(&desk, server.local_addr().expect("an address").port());
+    let mut command = from_hub(&sandbox, server.local_addr().expect("an address").port());
     let mut child = command.stdout(Stdio::null()).stderr(stderr).spawn().expect("it starts");
     let connection = server.accept().expect("a question");
     signal(&child, "-TERM");
@@ -127,10 +129,10 @@ fn a_pipe_that_nobody_reads_does_not_outlive_a_signal() {
 /// Files that are incomplete when the program ends at once are deleted.
 #[test]
 fn no_temporary_file_is_left() {
-    let desk = Desk::new(60, 1);
-    let out = desk.path("out");
+    let sandbox = Sandbox::new(60, 1);
+    let out = sandbox.path("out");
     let mut inspect = inspect(20_000);
-    inspect.arg("--image").arg(desk.data()).arg("--probe").arg(fixture("probes"));
+    inspect.arg("--image").arg(sandbox.data()).arg("--probe").arg(fixture("probes"));
     inspect.arg("--out").arg(&out);
     let mut ended_at_once = || {
         let child = start(&mut inspect);
@@ -148,7 +150,7 @@ fn no_temporary_file_is_left() {
 
     // A verb that does not handle signals ends at the first.
     let mut scenes = program();
-    let folder = desk.path("drawn");
+    let folder = sandbox.path("drawn");
     let child =
         start(scenes.args(["scenes", "--train", "100000", "--val", "12", "--out"]).arg(folder.join("set")));
     until("the first scene", || tree(&folder).keys().any(|name| name.ends_with(".png")));
@@ -160,10 +162,11 @@ fn no_temporary_file_is_left() {
 
 #[test]
 fn a_training_that_nohup_started_outlives_its_terminal() {
-    let desk = Desk::new(36, 12);
-    let train = desk.train("run", 100_000, &["--seeds", "1"]);
+    let sandbox = Sandbox::new(36, 12);
+    let train = sandbox.train("run", 100_000, &["--seeds", "1"]);
     let child = start(Command::new("nohup").arg(train.get_program()).args(train.get_args()));
-    let epochs = || fs::read_to_string(desk.path("run/metrics.jsonl")).map_or(0, |text| text.lines().count());
+    let epochs =
+        || fs::read_to_string(sandbox.path("run/metrics.jsonl")).map_or(0, |text| text.lines().count());
     until("an epoch", || epochs() > 0);
     signal(&child, "-HUP");
     let before = epochs();
@@ -174,13 +177,13 @@ fn a_training_that_nohup_started_outlives_its_terminal() {
 
 #[test]
 fn a_training_whose_starter_is_gone_is_saved() {
-    let desk = Desk::new(36, 12);
-    let train = desk.train("run", 100_000, &["--seeds", "1"]);
+    let sandbox = Sandbox::new(36, 12);
+    let train = sandbox.train("run", 100_000, &["--seeds", "1"]);
     let mut program = Command::new(train.get_program());
     program.arg("--ends-with-input").args(train.get_args()).stdin(Stdio::piped());
     let mut child = start(&mut program);
     let input = child.stdin.take();
-    until("a checkpoint", || desk.path("run/state/checkpoint.safetensors").exists());
+    until("a checkpoint", || sandbox.path("run/state/checkpoint.safetensors").exists());
     assert!(child.try_wait().expect("a child").is_none(), "its input has not ended");
     drop(input);
     stopped(child);
@@ -189,16 +192,16 @@ fn a_training_whose_starter_is_gone_is_saved() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_training_that_is_ended_at_once_goes_on_to_the_same_bits() {
-    let desk = Desk::new(36, 12);
-    let Some(library) = super::preload::library(&desk.path("")) else { return };
-    crate::run::done(&mut desk.train("whole", 4, &["--seeds", "1"]));
-    let cut = desk.train("cut", 4, &["--seeds", "1"]);
+    let sandbox = Sandbox::new(36, 12);
+    let Some(library) = super::preload::library(&sandbox.path("")) else { return };
+    crate::run::done(&mut sandbox.train("whole", 4, &["--seeds", "1"]));
+    let cut = sandbox.train("cut", 4, &["--seeds", "1"]);
     let child = start(&mut super::preload::hold(&library, cut, "cut/state/checkpoint.safetensors"));
-    until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
+    until("a checkpoint", || sandbox.path("cut/state/checkpoint.safetensors").exists());
     signal_twice(&child);
     stopped(child);
     for folder in ["", "probes", "answers", "losses", "state"] {
-        assert!(!has_temporary(&desk.path("cut").join(folder)), "{folder}");
+        assert!(!has_temporary(&sandbox.path("cut").join(folder)), "{folder}");
     }
-    super::run::assert_resumes_to_the_same(&desk);
+    super::run::assert_resumes_to_the_same(&sandbox);
 }

@@ -20,7 +20,7 @@ use ssmprobe::model::io::failpoint::{self, Failure};
 
 use crate::faults::{apart, assert_complete, disk_of_killed, is_temporary, killed_child, leftovers, tree};
 use crate::run::{self, fixture};
-use crate::worker::{Desk, end, look, seen};
+use crate::worker::{Sandbox, end, look, seen};
 
 /// Settings of a training in the window, with its run and cache in `disk`.
 fn draft(disk: &Path, data: &Path) -> TrainSettings {
@@ -40,7 +40,7 @@ fn draft(disk: &Path, data: &Path) -> TrainSettings {
 }
 
 /// Begins or resumes that training as the window does; the event that ended it.
-fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
+fn train(sandbox: &mut Sandbox, job: u64, disk: &Path, data: &Path) -> Event {
     let draft = draft(disk, data);
     let request = match disk.join("run/run.json").exists() {
         true => {
@@ -48,7 +48,7 @@ fn train(desk: &mut Desk, job: u64, disk: &Path, data: &Path) -> Event {
         }
         false => Fetch::Begin(Box::new(draft)),
     };
-    let events = desk.job(Request::Fetch(JobId(job), request));
+    let events = sandbox.job(Request::Fetch(JobId(job), request));
     events.into_iter().rfind(|event| end(event).is_some()).expect("an end")
 }
 
@@ -63,8 +63,8 @@ fn assert_same(cut: &Path, undisturbed: &Path) {
 }
 
 /// A dataset of scenes, and folders for two trainings beside it.
-fn scenes() -> run::Desk {
-    let scenes = run::Desk::new(80, 8);
+fn scenes() -> run::Sandbox {
+    let scenes = run::Sandbox::new(80, 8);
     for disk in ["undisturbed", "cut"] {
         fs::create_dir(scenes.path(disk)).expect("a folder");
     }
@@ -76,7 +76,7 @@ fn scenes() -> run::Desk {
 fn a_window_killed_while_it_extracts_tokens_or_trains_loses_nothing() {
     const NAME: &str = "kills::a_window_killed_while_it_extracts_tokens_or_trains_loses_nothing";
     if let Some(disk) = disk_of_killed() {
-        let ended = train(&mut Desk::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
+        let ended = train(&mut Sandbox::new(WorkerEnv::default()), 1, &disk, &disk.with_file_name("scenes"));
         assert!(matches!(ended, Event::Finished(_)), "{ended:?}");
         return;
     }
@@ -142,33 +142,33 @@ fn old_or_new(test: &str, work: &dyn Fn(&Path, bool)) {
 fn a_device_lost_in_an_explanation_or_a_step_ends_that_job_and_the_next_is_right() {
     apart("kills::a_device_lost_in_an_explanation_or_a_step_ends_that_job_and_the_next_is_right", || {
         let scenes = scenes();
-        let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
+        let mut sandbox = Sandbox::with(WorkerEnv::default(), &["sinkhorn"]);
         let [one, two] = ["images/one.png", "images/sub/two.png"].map(fixture);
-        let before = seen(&desk.job(look(10, &one, 1))).expect("a trace");
+        let before = seen(&sandbox.job(look(10, &one, 1))).expect("a trace");
         let lost = |ended: &Event| {
             let Event::Failed(_, fault) = ended else { panic!("it went on: {ended:?}") };
             assert!(fault.to_string().contains("the device is lost") && fault.remedy.is_some(), "{fault}");
         };
         failpoint::device(1);
-        lost(desk.job(look(11, &two, 1)).last().expect("an end"));
+        lost(sandbox.job(look(11, &two, 1)).last().expect("an end"));
         assert!(failpoint::none());
         // The backbone is opened again and gives the same trace.
-        assert!(seen(&desk.job(look(12, &two, 1))).is_ok());
-        let after = seen(&desk.job(look(13, &one, 1))).expect("a trace");
+        assert!(seen(&sandbox.job(look(12, &two, 1))).is_ok());
+        let after = seen(&sandbox.job(look(13, &one, 1))).expect("a trace");
         assert_eq!(serde_json::to_vec(&*before).expect("JSON"), serde_json::to_vec(&*after).expect("JSON"));
 
         let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
-        assert!(matches!(train(&mut desk, 20, &undisturbed, &scenes.data()), Event::Finished(_)));
+        assert!(matches!(train(&mut sandbox, 20, &undisturbed, &scenes.data()), Event::Finished(_)));
         // In a backbone pass, in the first epoch, and in the second seed: 5 steps an epoch.
         for (job, at) in [(30, 3), (31, 4 + 3), (32, 5 * 3 + 7)] {
             failpoint::device(at);
-            lost(&train(&mut desk, job, &cut, &scenes.data()));
+            lost(&train(&mut sandbox, job, &cut, &scenes.data()));
             assert!(failpoint::none(), "step {at} was not reached");
             assert_complete(&cut, &format!("lost at step {at}"));
             assert_eq!(leftovers(&cut), Vec::<String>::new());
-            assert!(seen(&desk.job(look(job + 10, &one, 1))).is_ok(), "no look after it");
+            assert!(seen(&sandbox.job(look(job + 10, &one, 1))).is_ok(), "no look after it");
         }
-        assert!(matches!(train(&mut desk, 50, &cut, &scenes.data()), Event::Finished(_)));
+        assert!(matches!(train(&mut sandbox, 50, &cut, &scenes.data()), Event::Finished(_)));
         assert_same(&cut, &undisturbed);
     });
 }
@@ -178,9 +178,9 @@ fn a_device_lost_in_an_explanation_or_a_step_ends_that_job_and_the_next_is_right
 #[test]
 fn too_little_memory_ends_with_a_message_and_whole_files() {
     apart("kills::too_little_memory_ends_with_a_message_and_whole_files", || {
-        let desk = run::Desk::new(36, 12);
-        run::done(&mut desk.train("whole", 2, &[]));
-        fs::remove_dir_all(desk.path("cache")).expect("removed");
+        let sandbox = run::Sandbox::new(36, 12);
+        run::done(&mut sandbox.train("whole", 2, &[]));
+        fs::remove_dir_all(sandbox.path("cache")).expect("removed");
         let within = |megabytes: usize, inner: &Command| {
             let mut command = Command::new("sh");
             command.args(["-c", "ulimit -v $0; exec \"$@\"", &(megabytes * 1024).to_string()]);
@@ -192,8 +192,8 @@ fn too_little_memory_ends_with_a_message_and_whole_files() {
         let starts = (60..2000).step_by(2).find(|megabytes| within(*megabytes, &version).status.success());
         let (mut failures, mut last) = (0, None);
         for megabytes in (starts.expect("it starts")..4000).step_by(2) {
-            let Output { status, stderr, .. } = within(megabytes, &desk.train("cut", 2, &["--resume"]));
-            for folder in ["cut", "cache"].map(|name| desk.path(name)) {
+            let Output { status, stderr, .. } = within(megabytes, &sandbox.train("cut", 2, &["--resume"]));
+            for folder in ["cut", "cache"].map(|name| sandbox.path(name)) {
                 assert_complete(&folder, &format!("with {megabytes} MB"));
             }
             last = Some(megabytes);
@@ -207,7 +207,7 @@ fn too_little_memory_ends_with_a_message_and_whole_files() {
             failures += 1;
         }
         assert!(failures >= 1, "memory was never short, up to {last:?} MB");
-        run::assert_same_training(&desk.path("whole"), &desk.path("cut"));
+        run::assert_same_training(&sandbox.path("whole"), &sandbox.path("cut"));
     });
 }
 
@@ -260,7 +260,7 @@ fn a_clock_that_is_set_back_changes_nothing() {
     apart("kills::a_clock_that_is_set_back_changes_nothing", || {
         let scenes = scenes();
         let [undisturbed, cut] = ["undisturbed", "cut"].map(|disk| scenes.path(disk));
-        let mut desk = Desk::new(WorkerEnv::default());
+        let mut sandbox = Sandbox::new(WorkerEnv::default());
         // Images modified in the future: no other tokens may be taken for theirs.
         let ahead = SystemTime::now() + Duration::from_hours(24 * 365 * 60);
         let all_ahead = |folder: &Path| {
@@ -270,17 +270,17 @@ fn a_clock_that_is_set_back_changes_nothing() {
             }
         };
         all_ahead(&scenes.data());
-        assert!(matches!(train(&mut desk, 1, &undisturbed, &scenes.data()), Event::Finished(_)));
+        assert!(matches!(train(&mut sandbox, 1, &undisturbed, &scenes.data()), Event::Finished(_)));
         // Fails in the middle, with temporary files as after a kill; then all files are dated in the future.
         failpoint::files(120, Failure::Lasting(28));
-        assert!(matches!(train(&mut desk, 2, &cut, &scenes.data()), Event::Failed(..)));
+        assert!(matches!(train(&mut sandbox, 2, &cut, &scenes.data()), Event::Failed(..)));
         assert!(failpoint::none());
         let left = ["run/.ssmprobe-left", "run/state/.ssmprobe-left"].map(|name| cut.join(name));
         left.iter().for_each(|path| fs::write(path, "torn").expect("written"));
         let cache = &run::entries(&cut.join("cache"))[0];
         fs::write(cache.join(".ssmprobe-left"), "torn").expect("written");
         all_ahead(&cut);
-        assert!(matches!(train(&mut desk, 3, &cut, &scenes.data()), Event::Finished(_)));
+        assert!(matches!(train(&mut sandbox, 3, &cut, &scenes.data()), Event::Finished(_)));
         assert_eq!(leftovers(&cut), Vec::<String>::new());
         assert_same(&cut, &undisturbed);
         // The history of a run whose files are dated in the future is read.

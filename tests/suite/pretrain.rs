@@ -64,20 +64,20 @@ fn assert_same(cut: &Path, undisturbed: &Path) {
 
 #[test]
 fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
-    let desk = TempDir::new().expect("a folder");
-    let data = pictures(desk.path());
+    let sandbox = TempDir::new().expect("a folder");
+    let data = pictures(sandbox.path());
     fs::write(data.join("train/down/torn.png"), "no picture").expect("a file");
     for objective in ["masked", "supervised"] {
         let more =
             ["--objective", objective, "--epochs", "7", "--checkpoint-every", "2", "--augment", "crop"];
-        let (stdout, stderr) = succeeds(&mut pretrain(desk.path(), objective, &more));
+        let (stdout, stderr) = succeeds(&mut pretrain(sandbox.path(), objective, &more));
         assert!(
             stdout.contains("step 21, loss") && (objective == "masked" || stdout.contains("% correct")),
             "{stdout}"
         );
         assert_eq!(stderr.matches("torn.png").count(), 1, "said once: {stderr}");
         assert!(stderr.contains("19 images of 2 classes, 16 tokens each"), "{stderr}");
-        let out = desk.path().join(objective);
+        let out = sandbox.path().join(objective);
         let log = log(&out);
         let steps: Vec<u64> = log.iter().map(|line| line["step"].as_u64().expect("a step")).collect();
         assert_eq!(steps, (1..=10).map(|i| 2 * i).chain([21]).collect::<Vec<_>>());
@@ -94,8 +94,8 @@ fn what_is_pretrained_is_a_backbone_that_probes_are_trained_on() {
         train
             .args(["train", "--heads", "gap,raster", "--epochs", "2", "--device", "cpu", "--backbone"])
             .arg(&out);
-        train.arg("--data").arg(&data).arg("--cache").arg(desk.path().join("cache"));
-        done(train.arg("--out").arg(desk.path().join(format!("{objective}-run"))));
+        train.arg("--data").arg(&data).arg("--cache").arg(sandbox.path().join("cache"));
+        done(train.arg("--out").arg(sandbox.path().join(format!("{objective}-run"))));
     }
 }
 
@@ -115,15 +115,15 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
         return;
     }
     apart(NAME, || {
-        let desk = TempDir::new().expect("a folder");
-        pictures(desk.path());
-        done(&mut pretrain(desk.path(), "undisturbed", &more));
-        let cut = desk.path().join("cut");
+        let sandbox = TempDir::new().expect("a folder");
+        pictures(sandbox.path());
+        done(&mut pretrain(sandbox.path(), "undisturbed", &more));
+        let cut = sandbox.path().join("cut");
         let mut rng = ChaCha8Rng::seed_from_u64(3);
         let steps = (1..=9).chain(std::iter::repeat_with(|| rng.random_range(8..30)));
         let kills = crate::faults::kill_until_done(NAME, &cut, steps);
         assert!(kills >= 12, "only {kills} kills");
-        let undisturbed = desk.path().join("undisturbed");
+        let undisturbed = sandbox.path().join("undisturbed");
         assert_same(&cut, &undisturbed);
         assert_eq!(log(&cut), log(&undisturbed));
         assert_eq!(leftovers(&cut), Vec::<String>::new(), "who goes on takes them away");
@@ -136,30 +136,30 @@ fn killed_anywhere_a_pretraining_goes_on_to_the_same_bits() {
 fn a_stopped_pretraining_is_kept_and_goes_on() {
     use crate::interrupts::{interrupt, start, stopped, until};
     use crate::preload::{hold, library, release};
-    let desk = TempDir::new().expect("a folder");
-    let Some(library) = library(desk.path()) else { return };
-    pictures(desk.path());
+    let sandbox = TempDir::new().expect("a folder");
+    let Some(library) = library(sandbox.path()) else { return };
+    pictures(sandbox.path());
     let more = ["--epochs", "4", "--objective", "supervised"];
-    done(&mut pretrain(desk.path(), "undisturbed", &more));
-    let cut = desk.path().join("cut");
-    let training = pretrain(desk.path(), "cut", &more);
+    done(&mut pretrain(sandbox.path(), "undisturbed", &more));
+    let cut = sandbox.path().join("cut");
+    let training = pretrain(sandbox.path(), "cut", &more);
     let mut child = start(&mut hold(&library, training, "cut/state/checkpoint.safetensors"));
     until("a checkpoint", || cut.join("state/checkpoint.safetensors").exists());
-    let mut resume = pretrain(desk.path(), "cut", &["--resume"]);
+    let mut resume = pretrain(sandbox.path(), "cut", &["--resume"]);
     assert_ends(&mut resume, 1, &["is in use by another training process"]);
     interrupt(&mut child);
     release(&library);
     let stderr = stopped(child);
     let resumes = format!("`ssmprobe pretrain --resume --out {}` resumes it", cut.display());
     assert!(stderr.contains(&resumes) && !cut.join("model.safetensors").exists(), "{stderr}");
-    let [data, elsewhere] = ["pictures", "elsewhere"].map(|name| desk.path().join(name));
+    let [data, elsewhere] = ["pictures", "elsewhere"].map(|name| sandbox.path().join(name));
     let mut again = program();
     again.args(["pretrain", "--resume", "--out"]).arg(&cut);
     fs::rename(&data, &elsewhere).expect("moved");
     assert_ends(&mut again, 1, &["the dataset it names cannot be opened", "`--data DIR`"]);
     fs::rename(&elsewhere, &data).expect("moved back");
     done(&mut again);
-    assert_same(&cut, &desk.path().join("undisturbed"));
+    assert_same(&cut, &sandbox.path().join("undisturbed"));
     // A finished pre-training stays unchanged.
     let before = tree(&cut);
     let mut again = program();
@@ -169,10 +169,10 @@ fn a_stopped_pretraining_is_kept_and_goes_on() {
 
 #[test]
 fn what_cannot_be_pretrained_is_refused_in_words() {
-    let desk = TempDir::new().expect("a folder");
-    let data = pictures(desk.path());
+    let sandbox = TempDir::new().expect("a folder");
+    let data = pictures(sandbox.path());
     let ends = |out: &str, more: &[&str], code: i32, expected: &str| {
-        assert_ends(&mut pretrain(desk.path(), out, more), code, &[expected]);
+        assert_ends(&mut pretrain(sandbox.path(), out, more), code, &[expected]);
     };
     for (more, expected) in [
         (&["--split", "val"][..], "no such images (18 train, 0 val, 2 test)"),
@@ -195,9 +195,9 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         let unless = |flag: &str, word: &'static str| (!more.contains(&flag)).then_some(word);
         command.args(base).args(unless("--layers", "--layers=1")).args(unless("--width", "--width=32"));
         command.args(unless("--device", "--device=cpu")).args(more);
-        command.arg("--data").arg(&data).arg("--out").arg(desk.path().join("none"));
+        command.arg("--data").arg(&data).arg("--out").arg(sandbox.path().join("none"));
         assert_ends(&mut command, 2, &[expected]);
-        assert!(!desk.path().join("none").exists(), "{more:?}");
+        assert!(!sandbox.path().join("none").exists(), "{more:?}");
     }
     // Main memory is known on Linux only.
     if cfg!(target_os = "linux") {
@@ -205,14 +205,14 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         huge.args(["pretrain", "--size=1024", "--patch=1", "--layers=64", "--device=cpu", "--data"])
             .arg(&data);
         assert_ends(
-            huge.arg("--out").arg(desk.path().join("none")),
+            huge.arg("--out").arg(sandbox.path().join("none")),
             2,
             &["; give a larger --patch", "and this machine has "],
         );
-        assert!(!desk.path().join("none").exists());
+        assert!(!sandbox.path().join("none").exists());
     }
     let mut resume = program();
-    resume.args(["pretrain", "--resume", "--out"]).arg(desk.path().join("none"));
+    resume.args(["pretrain", "--resume", "--out"]).arg(sandbox.path().join("none"));
     assert_ends(&mut resume, 2, &["has nothing to resume"]);
 
     // Its one step overflows, which no loss of a later step can show.
@@ -226,24 +226,24 @@ fn what_cannot_be_pretrained_is_refused_in_words() {
         "--epochs=1",
         "--rate=1e60",
     ]);
-    last.args(["--device=cpu", "--data"]).arg(&data).arg("--out").arg(desk.path().join("broken"));
+    last.args(["--device=cpu", "--data"]).arg(&data).arg("--out").arg(sandbox.path().join("broken"));
     assert_ends(
         &mut last,
         1,
         &["step 1: the weights became infinite or NaN; start again with a lower --rate"],
     );
-    assert!(!desk.path().join("broken/model.safetensors").exists());
+    assert!(!sandbox.path().join("broken/model.safetensors").exists());
 
-    done(&mut pretrain(desk.path(), "done", &["--epochs", "2"]));
+    done(&mut pretrain(sandbox.path(), "done", &["--epochs", "2"]));
     ends("done", &["--epochs", "2"], 2, "--resume");
     let epochs = "`settings.epochs` is 2 in the pre-training started there, not 3";
     ends("done", &["--epochs", "3", "--resume"], 2, epochs);
     ends("done", &["--epochs", "2", "--seed", "1", "--resume"], 2, "`settings.seed` is 0");
-    fs::create_dir(desk.path().join("other")).expect("a folder");
-    fs::write(desk.path().join("other/run.json"), "{}").expect("a file");
+    fs::create_dir(sandbox.path().join("other")).expect("a folder");
+    fs::write(sandbox.path().join("other/run.json"), "{}").expect("a file");
     ends("other", &["--resume"], 2, "no pretraining.json, so it is not an earlier pre-training");
 
-    let checkpoint = desk.path().join("done/state/checkpoint.safetensors");
+    let checkpoint = sandbox.path().join("done/state/checkpoint.safetensors");
     let bytes = fs::read(&checkpoint).expect("a checkpoint");
     fs::write(&checkpoint, &bytes[..bytes.len() / 2]).expect("written");
     let torn = "checkpoint.safetensors: it is not a complete file";
@@ -271,16 +271,16 @@ fn who_pretrains_on_another_machine_is_watched_which_is_said_and_left_to_it() {
     use ssmprobe::model::io::atomic_file;
 
     use crate::interrupts::{end, start};
-    let desk = TempDir::new().expect("a folder");
-    pictures(desk.path());
-    done(&mut pretrain(desk.path(), "out", &["--epochs", "1"]));
-    let owner = desk.path().join("out/state/owner.json");
+    let sandbox = TempDir::new().expect("a folder");
+    pictures(sandbox.path());
+    done(&mut pretrain(sandbox.path(), "out", &["--epochs", "1"]));
+    let owner = sandbox.path().join("out/state/owner.json");
     let beat = |beats: u64| {
         let text = format!(r#"{{"host": "elsewhere", "boot": "b", "process": 7, "beats": {beats}}}"#);
         atomic_file::write(&owner, text.as_bytes()).expect("a file");
     };
     beat(0);
-    let mut child = start(&mut pretrain(desk.path(), "out", &["--epochs", "1", "--resume"]));
+    let mut child = start(&mut pretrain(sandbox.path(), "out", &["--epochs", "1", "--resume"]));
     let mut beats = 0;
     while child.try_wait().expect("a child").is_none() {
         beats += 1;

@@ -13,18 +13,18 @@ use crate::pictures::{painted, small};
 use crate::run::{fixture, root};
 use crate::state;
 use crate::window::prelude::*;
-use crate::worker::Desk;
+use crate::worker::Sandbox;
 
 #[test]
 fn the_worker_removes_tokens_and_patches_as_inspect_does() {
-    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
+    let mut sandbox = Sandbox::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
     let path = fixture("images/one.png");
     let mut ask = |probe: u64, job: u64, class: ClassChoice| -> RemovalAnswer {
         let subject =
             EvalProbe { probe: ProbeId(probe), backbone: BackboneId(1), change: Intervention::None };
         let spec = RemovalSpec { modes: Mode::ALL.to_vec(), steps: 4, seed: 1 };
         let request = RemovalRequest { subject, source: path.clone().into(), class, spec, image_seed: 0 };
-        let events = desk.job(Request::Compute(JobId(job), Compute::Removal(request)));
+        let events = sandbox.job(Request::Compute(JobId(job), Compute::Removal(request)));
         let reports = events.iter().filter(|event| matches!(event, Event::Progress(..))).count();
         let answer = events.into_iter().find_map(pick!(Event::RemovalMeasured { answer, .. } => answer));
         assert!(reports > 0 || answer.as_ref().is_some_and(Result::is_err), "nobody is told how far it is");

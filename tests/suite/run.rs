@@ -32,7 +32,7 @@ pub mod prelude {
     pub use tempfile::TempDir;
 
     pub use super::{
-        Desk, assert_ends, assert_says, backbone, done, entries, fixture, json, lines, program, root, run,
+        Sandbox, assert_ends, assert_says, backbone, done, entries, fixture, json, lines, program, root, run,
         succeeds,
     };
     pub use crate::faults::tree;
@@ -40,24 +40,24 @@ pub mod prelude {
 }
 
 /// A temporary folder with a dataset of drawn scenes, for caches and runs; its path has a space and a letter beyond ASCII.
-pub struct Desk {
+pub struct Sandbox {
     folder: TempDir,
 }
 
-impl Desk {
+impl Sandbox {
     pub fn new(train: u64, val: u64) -> Self {
-        let desk = Self { folder: TempDir::with_prefix("é b-").expect("a folder") };
+        let sandbox = Self { folder: TempDir::with_prefix("é b-").expect("a folder") };
         for index in 0..train + val {
             let scene = scenes::draw(3, index);
             let split = if index < train { "train" } else { "val" };
             let class = scenes::class_name(scene.class);
-            let path = desk.data().join(split).join(class).join(format!("{index:03}.png"));
+            let path = sandbox.data().join(split).join(class).join(format!("{index:03}.png"));
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             let side = scenes::SIDE as u32;
             image::save_buffer(&path, &scene.picture.rgb, side, side, image::ColorType::Rgb8)
                 .expect("an image");
         }
-        desk
+        sandbox
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -286,9 +286,9 @@ pub fn assert_same_training(run: &Path, expected: &Path) {
 
 #[test]
 fn a_run_holds_what_it_says_and_its_probes_are_read() {
-    let desk = Desk::new(36, 12);
-    fs::write(desk.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
-    let stdout = done(&mut desk.train("run", 2, &["--json"]));
+    let sandbox = Sandbox::new(36, 12);
+    fs::write(sandbox.data().join("train/disc-dots/broken.png"), "no picture").expect("a file");
+    let stdout = done(&mut sandbox.train("run", 2, &["--json"]));
     let events = lines(&stdout);
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("an event")).collect();
     let epochs = ["epoch"; 8];
@@ -298,7 +298,7 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
     assert_eq!(plan["smallest_difference"], json!(smallest_difference(12, 2)));
     assert_eq!((&end["finished"], end["results"].as_array().map(Vec::len)), (&true.into(), Some(4)));
 
-    let folder = desk.path("run");
+    let folder = sandbox.path("run");
     let run_ = Run::open(&folder).expect("a run");
     let manifest = &run_.manifest;
     let data = &manifest.dataset;
@@ -333,37 +333,42 @@ fn a_run_holds_what_it_says_and_its_probes_are_read() {
         assert_close(&outcome.head, losses, means, 1e-5);
     }
     let mut inspect = inspect(4);
-    inspect.arg("--image").arg(desk.data().join("val")).arg("--out").arg(desk.path("seen")).arg("--probe");
+    inspect
+        .arg("--image")
+        .arg(sandbox.data().join("val"))
+        .arg("--out")
+        .arg(sandbox.path("seen"))
+        .arg("--probe");
     done(inspect.args(ProbeCheckpoint::ALL.map(|which| run_.probe_path("sinkhorn", 1, which))));
 
     // A head trained alone has the same bytes as beside others.
-    let mut alone = desk.on_data("train", "cache");
+    let mut alone = sandbox.on_data("train", "cache");
     alone.args(["--heads", "sinkhorn", "--config", "state_dim=8", "iterations=5", "--epochs", "2"]);
-    done(alone.args(["--batch", "16", "--out"]).arg(desk.path("alone")));
-    let alone = files(&desk.path("alone/probes"));
+    done(alone.args(["--batch", "16", "--out"]).arg(sandbox.path("alone")));
+    let alone = files(&sandbox.path("alone/probes"));
     assert_eq!(alone.len(), 2);
     for (name, bytes) in alone {
         assert!(bytes == fs::read(folder.join("probes").join(&name)).expect("the same probe"), "{name}");
     }
 
     // A run is not overwritten, and not resumed with other settings.
-    assert_ends(&mut desk.train("run", 2, &[]), 2, &["--resume"]);
-    assert_ends(&mut desk.train("run", 3, &["--resume"]), 2, &["`protocol.epochs`: 2 there, 3 now"]);
+    assert_ends(&mut sandbox.train("run", 2, &[]), 2, &["--resume"]);
+    assert_ends(&mut sandbox.train("run", 3, &["--resume"]), 2, &["`protocol.epochs`: 2 there, 3 now"]);
     // Nor without its dataset, which has moved.
-    let elsewhere = desk.path("elsewhere");
-    fs::rename(desk.data(), &elsewhere).expect("moved");
+    let elsewhere = sandbox.path("elsewhere");
+    fs::rename(sandbox.data(), &elsewhere).expect("moved");
     let words = ["the dataset it names cannot be opened", "`--data DIR`", "no such file"];
-    assert_ends(&mut desk.resume("run", &[]), 1, &words);
-    fs::rename(&elsewhere, desk.data()).expect("moved back");
+    assert_ends(&mut sandbox.resume("run", &[]), 1, &words);
+    fs::rename(&elsewhere, sandbox.data()).expect("moved back");
     let before = files(&folder.join("probes"));
-    done(&mut desk.train("run", 2, &["--resume"]));
+    done(&mut sandbox.train("run", 2, &["--resume"]));
     assert!(before == files(&folder.join("probes")));
     // One of single images, which a head with batch normalisation may not begin any more, goes on.
     let (manifest, text) =
         (folder.join("run.json"), fs::read_to_string(folder.join("run.json")).expect("text"));
     assert!(text.contains("\"batch\": 16"));
     fs::write(manifest, text.replace("\"batch\": 16", "\"batch\": 1")).expect("written");
-    done(&mut desk.resume("run", &[]));
+    done(&mut sandbox.resume("run", &[]));
 }
 
 #[test]
@@ -389,42 +394,42 @@ fn a_damaged_checkpoint_is_an_error_that_names_it() {
 fn a_stopped_run_keeps_its_probes_and_goes_on() {
     use crate::interrupts::{end, interrupt, start, until};
     use crate::preload::{hold, library, release};
-    let desk = Desk::new(36, 12);
-    let Some(library) = library(&desk.path("")) else { return };
-    done(&mut desk.train("whole", 4, &[]));
-    let cut = desk.train("cut", 4, &[]);
+    let sandbox = Sandbox::new(36, 12);
+    let Some(library) = library(&sandbox.path("")) else { return };
+    done(&mut sandbox.train("whole", 4, &[]));
+    let cut = sandbox.train("cut", 4, &[]);
     let mut child = start(&mut hold(&library, cut, "cut/state/checkpoint.safetensors"));
-    until("a checkpoint", || desk.path("cut/state/checkpoint.safetensors").exists());
-    let mut resume = desk.train("cut", 4, &["--resume"]);
+    until("a checkpoint", || sandbox.path("cut/state/checkpoint.safetensors").exists());
+    let mut resume = sandbox.train("cut", 4, &["--resume"]);
     assert_ends(&mut resume, 1, &["cut is in use by another training process"]);
     interrupt(&mut child);
     release(&library);
     assert_eq!(end(child).0, Some(130));
-    let kept = files(&desk.path("cut/probes"));
+    let kept = files(&sandbox.path("cut/probes"));
     assert_eq!(kept.len(), 4, "both probes of both heads of the first seed");
-    assert_resumes_to_the_same(&desk);
+    assert_resumes_to_the_same(&sandbox);
 }
 
 /// Resumes the run `cut` and asserts that it ends with the same bits as `whole`.
 #[cfg(target_os = "linux")]
-pub fn assert_resumes_to_the_same(desk: &Desk) {
-    done(&mut desk.resume("cut", &[]));
-    assert_same_training(&desk.path("whole"), &desk.path("cut"));
+pub fn assert_resumes_to_the_same(sandbox: &Sandbox) {
+    done(&mut sandbox.resume("cut", &[]));
+    assert_same_training(&sandbox.path("whole"), &sandbox.path("cut"));
 }
 
 #[test]
 fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
-    let desk = Desk::new(120, 24);
+    let sandbox = Sandbox::new(120, 24);
     let small = ["--cache-limit", "0.0001"];
-    assert_ends(&mut desk.extract("small", &small), 1, &["--cache-limit", "144 images"]);
-    assert!(!desk.path("small").exists());
-    let plan = lines(&done(&mut desk.extract("small", &["--plan", "--json"])));
+    assert_ends(&mut sandbox.extract("small", &small), 1, &["--cache-limit", "144 images"]);
+    assert!(!sandbox.path("small").exists());
+    let plan = lines(&done(&mut sandbox.extract("small", &["--plan", "--json"])));
     assert_eq!((&plan[0]["images"], &plan[0]["bytes"]), (&144.into(), &(144 * 17 * 24 * 2).into()));
 
-    let whole = &lines(&done(&mut desk.extract("whole", &["--json"])))[0];
+    let whole = &lines(&done(&mut sandbox.extract("whole", &["--json"])))[0];
     assert_eq!((&whole["done"], &whole["unreadable"]), (&144.into(), &0.into()));
     let name = Path::new(whole["cache"].as_str().expect("a path")).file_name().expect("a name").to_owned();
-    let (whole, cut) = (desk.path("whole").join(&name), desk.path("cut").join(&name));
+    let (whole, cut) = (sandbox.path("whole").join(&name), sandbox.path("cut").join(&name));
     // As after a kill: the manifest and two whole shards.
     fs::create_dir_all(&cut).expect("a folder");
     let shards = ["tokens-000000", "tokens-000001"];
@@ -432,14 +437,14 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
     for file in shards.chain(["manifest.json".to_owned()]) {
         fs::copy(whole.join(&file), cut.join(&file)).expect("a copy");
     }
-    let again = &lines(&done(&mut desk.extract("cut", &["--plan", "--json"])))[0];
+    let again = &lines(&done(&mut sandbox.extract("cut", &["--plan", "--json"])))[0];
     assert_eq!((&again["done"], &again["bytes_missing"]), (&128.into(), &(16 * 17 * 24 * 2).into()));
-    done(&mut desk.extract("cut", &[]));
+    done(&mut sandbox.extract("cut", &[]));
     assert!(files(&whole) == files(&cut));
 
     let list = |cache: &str| -> Value {
         let mut command = program();
-        command.args(["cache", "list", "--json", "--cache"]).arg(desk.path(cache));
+        command.args(["cache", "list", "--json", "--cache"]).arg(sandbox.path(cache));
         serde_json::from_str(&done(&mut command)).expect("JSON")
     };
     let listed = list("cut");
@@ -452,26 +457,30 @@ fn an_extraction_goes_on_after_its_last_shard_and_stays_within_its_limit() {
         serde_json::json!({"dataset": "scenes", "backbone": "backbone"})
     );
     assert_says(
-        done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut"))),
+        done(program().args(["cache", "list", "--cache"]).arg(sandbox.path("cut"))),
         &["  scenes through backbone, layer last, 144 of 144 images, ", ", written "],
     );
     fs::write(cut.join("manifest.json"), "{}").expect("a file");
-    let shown = done(program().args(["cache", "list", "--cache"]).arg(desk.path("cut")));
+    let shown = done(program().args(["cache", "list", "--cache"]).arg(sandbox.path("cut")));
     assert!(shown.contains("  without a manifest that this version can read, written "), "{shown}");
-    fs::write(desk.path("cut").join("mine.txt"), "kept").expect("a file");
-    let stored = desk.path("cut").join("a.evaluation");
+    fs::write(sandbox.path("cut").join("mine.txt"), "kept").expect("a file");
+    let stored = sandbox.path("cut").join("a.evaluation");
     fs::write(&stored, "answers").expect("a file");
     let mut clear = program();
-    done(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")));
-    assert!(!cut.exists() && !stored.exists() && desk.path("cut").join("mine.txt").exists());
+    done(clear.args(["cache", "clear", "--all", "--cache"]).arg(sandbox.path("cut")));
+    assert!(!cut.exists() && !stored.exists() && sandbox.path("cut").join("mine.txt").exists());
     // Each cache that cannot be removed is named, not the first alone.
     let [one, other] = ["a", "b"].map(|digit| digit.repeat(24));
     for name in [&one, &other] {
-        fs::create_dir(desk.path("cut").join(name)).expect("a folder");
-        fs::write(desk.path("cut").join(name).join("mine.txt"), "kept").expect("a file");
+        fs::create_dir(sandbox.path("cut").join(name)).expect("a folder");
+        fs::write(sandbox.path("cut").join(name).join("mine.txt"), "kept").expect("a file");
     }
     let mut clear = program();
-    assert_ends(clear.args(["cache", "clear", "--all", "--cache"]).arg(desk.path("cut")), 1, &[&one, &other]);
+    assert_ends(
+        clear.args(["cache", "clear", "--all", "--cache"]).arg(sandbox.path("cut")),
+        1,
+        &[&one, &other],
+    );
 }
 
 #[test]
@@ -500,10 +509,10 @@ fn caches_are_removed_by_names_of_which_each_fits_one() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
-    let desk = Desk::new(120, 24);
-    let disk = desk.path("disk");
+    let sandbox = Sandbox::new(120, 24);
+    let disk = sandbox.path("disk");
     fs::create_dir(&disk).expect("a folder");
-    let inner = desk.extract("disk", &[]);
+    let inner = sandbox.extract("disk", &[]);
     // Five inodes: the folder, the cache's, its manifest, a shard and its record; then more inodes, then a listing.
     let script = r#"disk=$1; shift; mount -t tmpfs -o size=16m,nr_inodes=5 none "$disk" || exit 77
         "$@" || { echo "rc $?" >&2; ls "$disk"/* >&2; mount -o remount,nr_inodes=100 "$disk" && "$@"; }
@@ -535,24 +544,24 @@ fn a_full_disk_stops_with_a_message_and_goes_on_once_there_is_room() {
 #[test]
 fn a_path_that_no_file_can_record_is_refused_before_any_work() {
     use std::os::unix::ffi::OsStrExt;
-    let desk = Desk::new(6, 3);
-    let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
-    fs::rename(desk.data(), &odd).expect("renamed");
-    let mut train = desk.verb("train", "cache");
-    train.args(["--heads", "gap", "--device", "cpu", "--out"]).arg(desk.path("run"));
+    let sandbox = Sandbox::new(6, 3);
+    let odd = sandbox.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    fs::rename(sandbox.data(), &odd).expect("renamed");
+    let mut train = sandbox.verb("train", "cache");
+    train.args(["--heads", "gap", "--device", "cpu", "--out"]).arg(sandbox.path("run"));
     train.arg("--backbone").arg(backbone()).arg("--data").arg(&odd);
     assert_ends(&mut train, 2, &["is not valid Unicode"]);
-    assert!(!desk.path("run").exists() && !desk.path("cache").exists());
+    assert!(!sandbox.path("run").exists() && !sandbox.path("cache").exists());
     // Elsewhere such a path is shown as far as it can be.
-    fs::rename(&odd, desk.data()).expect("renamed");
+    fs::rename(&odd, sandbox.data()).expect("renamed");
     let (cache, run) = (odd.join("tokens"), odd.join("run"));
     let mut extract = program();
     extract.args(["extract", "--json", "--device", "cpu", "--backbone"]).arg(backbone());
-    done(extract.arg("--data").arg(desk.data()).arg("--cache").arg(&cache));
+    done(extract.arg("--data").arg(sandbox.data()).arg("--cache").arg(&cache));
     done(program().args(["cache", "list", "--json", "--cache"]).arg(&cache));
-    let mut train = desk.on_data("train", "cache");
+    let mut train = sandbox.on_data("train", "cache");
     done(train.args(["--heads", "gap", "--epochs", "1", "--json", "--out"]).arg(&run));
-    let mut eval = desk.verb("eval", "cache");
+    let mut eval = sandbox.verb("eval", "cache");
     done(eval.args(["--device", "cpu", "--json", "--run"]).arg(&run));
 }
 
@@ -560,59 +569,59 @@ fn a_path_that_no_file_can_record_is_refused_before_any_work() {
 #[cfg(unix)]
 #[test]
 fn a_disk_that_refuses_stops_with_a_message_and_a_usable_cache() {
-    let desk = Desk::new(48, 12);
-    let inner = desk.extract("cache", &[]);
+    let sandbox = Sandbox::new(48, 12);
+    let inner = sandbox.extract("cache", &[]);
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -f 20; exec \"$0\" \"$@\""]);
     command.arg(inner.get_program()).args(inner.get_args());
     assert_ends(&mut command, 1, &["tokens-000000", "can be resumed"]);
-    let cache = files(&entries(&desk.path("cache"))[0]);
+    let cache = files(&entries(&sandbox.path("cache"))[0]);
     assert_eq!(cache.keys().collect::<Vec<_>>(), ["manifest.json"], "nothing half-written is left");
-    done(&mut desk.extract("cache", &[]));
-    assert_eq!(lines(&done(&mut desk.extract("cache", &["--plan", "--json"])))[0]["done"], 60);
+    done(&mut sandbox.extract("cache", &[]));
+    assert_eq!(lines(&done(&mut sandbox.extract("cache", &["--plan", "--json"])))[0]["done"], 60);
 }
 
 #[test]
 fn the_best_epoch_is_picked_on_a_part_of_train_and_broken_heads_stop() {
-    let desk = Desk::new(36, 12);
-    done(&mut desk.train("honest", 2, &["--select-split", "0.34"]));
-    let honest = Run::open(&desk.path("honest")).expect("a run").manifest;
+    let sandbox = Sandbox::new(36, 12);
+    done(&mut sandbox.train("honest", 2, &["--select-split", "0.34"]));
+    let honest = Run::open(&sandbox.path("honest")).expect("a run").manifest;
     assert_eq!((honest.dataset.train, honest.dataset.select, honest.dataset.test), (24, 12, 12));
     assert_eq!(honest.warning, None);
     // So large a rate gives one head a loss that is not finite at once; the other continues alone.
     let stopped = "sinkhorn with seed 1 stopped: the loss became";
     let few = "note: each head is trained for 9 steps only";
-    assert_ends(&mut desk.train("broken", 3, &["--rate", "1e30"]), 0, &[stopped, few]);
-    let outcomes = Run::open(&desk.path("broken")).and_then(|run| run.outcomes()).expect("outcomes");
+    assert_ends(&mut sandbox.train("broken", 3, &["--rate", "1e30"]), 0, &[stopped, few]);
+    let outcomes = Run::open(&sandbox.path("broken")).and_then(|run| run.outcomes()).expect("outcomes");
     let epochs: Vec<usize> = outcomes.iter().map(|outcome| outcome.epochs.len()).collect();
     assert_eq!(epochs, [3, 0, 3, 0]);
-    let mut alone = desk.on_data("train", "cache");
-    alone.arg("--out").arg(desk.path("lost"));
+    let mut alone = sandbox.on_data("train", "cache");
+    alone.arg("--out").arg(sandbox.path("lost"));
     assert_ends(alone.args(["--heads", "sinkhorn", "--rate", "1e30"]), 1, &["sinkhorn with seed 0 stopped"]);
-    assert_ends(&mut desk.train("wrong", 2, &["--config", "colour=red"]), 2, &["colour"]);
-    assert!(!desk.path("wrong").exists());
+    assert_ends(&mut sandbox.train("wrong", 2, &["--config", "colour=red"]), 2, &["colour"]);
+    assert!(!sandbox.path("wrong").exists());
 }
 
 /// A file in place of a folder is refused before a backbone runs, also for root, whom permissions do not stop.
 #[test]
 fn a_folder_that_cannot_be_written_is_refused_before_tokens_are_extracted() {
-    let desk = Desk::new(24, 12);
-    let file = desk.path("file");
+    let sandbox = Sandbox::new(24, 12);
+    let file = sandbox.path("file");
     fs::write(&file, "").expect("a file");
     for (out, more) in [("file", &[][..]), ("file/run", &[]), ("file", &["--resume"])] {
-        let named = format!("--out {}", desk.path(out).display());
-        assert_ends(&mut desk.train(out, 1, more), 2, &[&named, "file is a file, expected a folder"]);
+        let named = format!("--out {}", sandbox.path(out).display());
+        assert_ends(&mut sandbox.train(out, 1, more), 2, &[&named, "file is a file, expected a folder"]);
     }
-    assert!(!desk.path("cache").exists(), "tokens were taken");
-    done(&mut desk.train("run", 1, &["--seeds", "1"]));
-    fs::write(desk.path("run/evaluation"), "").expect("a file");
+    assert!(!sandbox.path("cache").exists(), "tokens were taken");
+    done(&mut sandbox.train("run", 1, &["--seeds", "1"]));
+    fs::write(sandbox.path("run/evaluation"), "").expect("a file");
     let name = file.to_str().expect("text");
     for (more, flag) in [(["--evaluation", name], "--evaluation"), (["--part", "1/2"], "--run")] {
-        let mut eval = desk.verb("eval", "other");
-        eval.args(["--device", "cpu", "--run"]).arg(desk.path("run")).args(more);
+        let mut eval = sandbox.verb("eval", "other");
+        eval.args(["--device", "cpu", "--run"]).arg(sandbox.path("run")).args(more);
         assert_ends(&mut eval, 2, &[flag, "expected a folder"]);
     }
-    assert!(!desk.path("other").exists(), "tokens were taken");
+    assert!(!sandbox.path("other").exists(), "tokens were taken");
 }
 
 #[test]
@@ -689,14 +698,14 @@ fn what_the_window_cannot_open_or_show_is_refused_before_it_opens() {
 
 #[test]
 fn a_dataset_is_described() {
-    let desk = Desk::new(24, 12);
-    let image = |split: &str, name: &str| desk.data().join(split).join("disc-dots").join(name);
+    let sandbox = Sandbox::new(24, 12);
+    let image = |split: &str, name: &str| sandbox.data().join(split).join("disc-dots").join(name);
     fs::write(image("train", "broken.png"), "no picture").expect("a file");
-    let twins = entries(&desk.data().join("train/disc-dots"));
+    let twins = entries(&sandbox.data().join("train/disc-dots"));
     fs::copy(&twins[0], image("val", "twin.png")).expect("a copy");
     let mut command = program();
     let found: Value =
-        serde_json::from_str(&done(command.args(["dataset", "--json"]).arg(desk.data()))).expect("JSON");
+        serde_json::from_str(&done(command.args(["dataset", "--json"]).arg(sandbox.data()))).expect("JSON");
     assert_eq!(found["splits"], serde_json::json!({"train": 25, "val": 13, "test": 0}));
     assert_eq!((&found["layout"], found["classes"].as_array().map(Vec::len)), (&"folder".into(), Some(12)));
     let of = |key: &str| found[key].as_array().cloned().expect("a list");
@@ -704,9 +713,9 @@ fn a_dataset_is_described() {
     assert!(of("in_train_and_held_out")[0][1].as_str().is_some_and(|image| image.ends_with("twin.png")));
     assert_eq!((of("unreadable").len(), of("in_train_and_held_out").len()), (1, 1));
     let mut command = program();
-    let text = done(command.arg("dataset").arg(desk.data()));
+    let text = done(command.arg("dataset").arg(sandbox.data()));
     assert!(text.contains("12 classes, 25 train, 13 val, 0 test") && text.contains("1 unreadable"), "{text}");
-    let list = done(program().args(["dataset", "--list"]).arg(desk.data()));
+    let list = done(program().args(["dataset", "--list"]).arg(sandbox.data()));
     let rows: Vec<&str> = list.lines().collect();
     assert_eq!((rows.len(), rows[0]), (1 + 25 + 13, "image,class,split"));
     assert!(rows[1].starts_with("train/") && rows[38].ends_with(",val"), "{list}");
@@ -714,30 +723,30 @@ fn a_dataset_is_described() {
     for number in 0..20 {
         fs::copy(&twins[0], image("val", &format!("twin{number}.png"))).expect("a copy");
     }
-    let text = done(program().arg("dataset").arg(desk.data()));
+    let text = done(program().arg("dataset").arg(sandbox.data()));
     assert!(text.contains("  and 1 more pair (`--json` lists all)"), "{text}");
 }
 
 #[test]
 fn images_that_are_trained_on_and_tested_on_are_warned_of() {
-    let desk = Desk::new(24, 12);
-    let one = entries(&entries(&desk.data().join("train"))[0])[0].clone();
-    fs::copy(&one, entries(&desk.data().join("val"))[0].join("twin.png")).expect("a copy");
-    let text = done(program().arg("dataset").arg(desk.data()));
+    let sandbox = Sandbox::new(24, 12);
+    let one = entries(&entries(&sandbox.data().join("train"))[0])[0].clone();
+    fs::copy(&one, entries(&sandbox.data().join("val"))[0].join("twin.png")).expect("a copy");
+    let text = done(program().arg("dataset").arg(sandbox.data()));
     assert!(text.contains("1 in both") && text.contains("remove one image of each pair"), "{text}");
     let expected = "warning: 1 image is in both the training and the held-out part, which makes accuracies too high; \
                     the first: train/";
     // No tokens cached, tokens extracted now, and tokens cached before.
     for (out, more) in [("first", &["--recompute"][..]), ("second", &[]), ("third", &["--seeds", "1"])] {
-        assert_ends(&mut desk.train(out, 1, more), 0, &[expected, "twin.png; remove one"]);
+        assert_ends(&mut sandbox.train(out, 1, more), 0, &[expected, "twin.png; remove one"]);
     }
 }
 
 #[test]
 fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb() {
-    let desk = Desk::new(24, 12);
-    fs::write(desk.path("survey"), small::evaluation().to_json().expect("JSON")).expect("a file");
-    fs::write(desk.path("causal"), serde_json::to_vec(&small::removal()).expect("JSON")).expect("a file");
+    let sandbox = Sandbox::new(24, 12);
+    fs::write(sandbox.path("survey"), small::evaluation().to_json().expect("JSON")).expect("a file");
+    fs::write(sandbox.path("causal"), serde_json::to_vec(&small::removal()).expect("JSON")).expect("a file");
     let gap = root().join("assets/demo/probes/mae/gap.safetensors");
     let (mae, run_of_scenes) = (root().join("assets/demo/mae"), root().join("docs/runs/scenes-mae"));
     let train = "train --backbone MAE --heads gap --cache cache --device cpu --out run --data";
@@ -812,32 +821,32 @@ fn what_the_command_line_names_and_is_not_there_is_wrong_usage_whatever_the_verb
                 word => command.arg(word),
             };
         }
-        assert_ends(command.current_dir(desk.path("")), 2, &[expected]);
+        assert_ends(command.current_dir(sandbox.path("")), 2, &[expected]);
     }
     for made in ["a.svg", "a.bmp", "a.html", "cache", "run", "out"] {
-        assert!(!desk.path(made).exists(), "{made} is there");
+        assert!(!sandbox.path(made).exists(), "{made} is there");
     }
 }
 
 #[test]
 fn a_training_on_one_class_is_warned_of() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     for split in ["train", "val"] {
-        for folder in entries(&desk.data().join(split)) {
+        for folder in entries(&sandbox.data().join(split)) {
             if !folder.ends_with(scenes::class_name(0)) {
                 fs::remove_dir_all(folder).expect("a folder");
             }
         }
     }
-    let (_, stderr) = succeeds(&mut desk.train("run", 1, &["--seeds", "1"]));
+    let (_, stderr) = succeeds(&mut sandbox.train("run", 1, &["--seeds", "1"]));
     assert_says(stderr, &["note: all images are of 1 class: every probe trained on it is right"]);
 }
 
 #[test]
 fn a_training_says_what_to_do_with_its_run_and_a_part_of_one_does_not() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     for (out, part, says) in [("whole", &[][..], true), ("parts", &["--part", "1/2"], false)] {
-        let (_, stderr) = succeeds(&mut desk.train(out, 1, part));
+        let (_, stderr) = succeeds(&mut sandbox.train(out, 1, part));
         assert!(stderr.contains("the run is in "), "{stderr}");
         let next = ["`ssmprobe report ", "`ssmprobe open "].map(|next| stderr.contains(next));
         assert_eq!(next, [says; 2], "{stderr}");

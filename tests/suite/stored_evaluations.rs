@@ -16,7 +16,7 @@ use ssmprobe::model::{data, device};
 use crate::evaluation::{answers, dataset, open_dataset_with, subject};
 use crate::run::{entries, fixture};
 use crate::window::prelude::*;
-use crate::worker::{DRAWS, Desk, settle};
+use crate::worker::{DRAWS, Sandbox, settle};
 
 /// Whether anything was extracted or evaluated.
 fn is_computed(events: &[Event]) -> bool {
@@ -25,8 +25,8 @@ fn is_computed(events: &[Event]) -> bool {
 }
 
 /// Evaluates the one probe of a request: whether it was computed, and the evaluation to the last bit.
-fn evaluate(desk: &mut Desk, request: &EvalRequest) -> (bool, String) {
-    let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request.clone())));
+fn evaluate(sandbox: &mut Sandbox, request: &EvalRequest) -> (bool, String) {
+    let events = sandbox.job(Request::Compute(JobId(90), Compute::Evaluate(request.clone())));
     let [answer] = answers(&events)[..] else { panic!("{events:?}") };
     (is_computed(&events), text(answer.result.as_ref().expect("an evaluation")))
 }
@@ -66,18 +66,18 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
     let env = WorkerEnv { tokens: || Some(TOKENS.path().to_owned()), ..WorkerEnv::default() };
     let folder = dataset(2);
     mask(folder.path(), "crane/00.png", 24);
-    let (mut desk, part, request) = open_dataset_with(env, folder.path());
+    let (mut sandbox, part, request) = open_dataset_with(env, folder.path());
     let Request::Compute(_, Compute::Evaluate(request)) = request else { panic!("{request:?}") };
     let path = folder.path().join("probe.safetensors");
-    let open = |desk: &mut Desk, file: &str| {
+    let open = |sandbox: &mut Sandbox, file: &str| {
         fs::copy(fixture("probes").join(file), &path).expect("copied");
         let path = path.clone();
-        desk.job(Request::Compute(JobId(80), Compute::OpenProbe { entry: ProbeId(3), path }));
+        sandbox.job(Request::Compute(JobId(80), Compute::OpenProbe { entry: ProbeId(3), path }));
     };
-    open(&mut desk, "sinkhorn.safetensors");
+    open(&mut sandbox, "sinkhorn.safetensors");
     let request = EvalRequest { subjects: vec![subject(3)], ..request };
-    let first = evaluate(&mut desk, &request).1;
-    assert_eq!(evaluate(&mut desk, &request), (false, first.clone()));
+    let first = evaluate(&mut sandbox, &request).1;
+    assert_eq!(evaluate(&mut sandbox, &request), (false, first.clone()));
 
     let change =
         |change| EvalRequest { subjects: vec![EvalProbe { change, ..subject(3) }], ..request.clone() };
@@ -104,20 +104,20 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
         },
     ];
     for (at, other) in others.iter().enumerate() {
-        let (is_computed, found) = evaluate(&mut desk, other);
+        let (is_computed, found) = evaluate(&mut sandbox, other);
         assert!(is_computed && found != first, "request {at}");
-        assert_eq!(evaluate(&mut desk, other), (false, found), "request {at}");
+        assert_eq!(evaluate(&mut sandbox, other), (false, found), "request {at}");
     }
-    assert_eq!(evaluate(&mut desk, &request), (false, first.clone()), "it is not replaced");
+    assert_eq!(evaluate(&mut sandbox, &request), (false, first.clone()), "it is not replaced");
     let unused = settings(ExplainSettings { rho: Some(0.5), ..request.settings });
-    assert_eq!(evaluate(&mut desk, &unused), (false, first.clone()), "no evidence is drawn of a dataset");
+    assert_eq!(evaluate(&mut sandbox, &unused), (false, first.clone()), "no evidence is drawn of a dataset");
     // Removal curves only add columns: those used last are read where none are asked for.
     let with = |mode: Mode| EvalRequest { removals: vec![mode], ..request.clone() };
     for mode in [Mode::Frozen, Mode::Pixels] {
-        let (is_computed, curves) = evaluate(&mut desk, &with(mode));
+        let (is_computed, curves) = evaluate(&mut sandbox, &with(mode));
         assert!(is_computed && curves != first, "{mode:?}");
         for again in [&with(mode), &request] {
-            assert_eq!(evaluate(&mut desk, again), (false, curves.clone()), "{mode:?}");
+            assert_eq!(evaluate(&mut sandbox, again), (false, curves.clone()), "{mode:?}");
         }
     }
     let other_driver = WorkerEnv {
@@ -134,44 +134,44 @@ fn an_evaluation_is_read_only_where_all_that_decides_its_numbers_is_the_same() {
     assert!(!evaluate(&mut other_desk, &with(Mode::Frozen)).0, "the encoder is not needed");
     assert!(evaluate(&mut other_desk, &with(Mode::Pixels)).0, "another driver rounds otherwise");
     for build in [Some("another"), None] {
-        let (mut desk, ..) = open_dataset_with(WorkerEnv { build, ..env }, folder.path());
-        open(&mut desk, "sinkhorn.safetensors");
-        assert_eq!(evaluate(&mut desk, &request), (true, first.clone()), "{build:?}");
-        assert_eq!(evaluate(&mut desk, &request), (build.is_none(), first.clone()), "{build:?}");
+        let (mut sandbox, ..) = open_dataset_with(WorkerEnv { build, ..env }, folder.path());
+        open(&mut sandbox, "sinkhorn.safetensors");
+        assert_eq!(evaluate(&mut sandbox, &request), (true, first.clone()), "{build:?}");
+        assert_eq!(evaluate(&mut sandbox, &request), (build.is_none(), first.clone()), "{build:?}");
     }
 
     // What changes in place: a mask, the probe's file, and the time of an image.
-    assert!(clear(TOKENS.path()) > 0 && evaluate(&mut desk, &request) == (true, first.clone()));
+    assert!(clear(TOKENS.path()) > 0 && evaluate(&mut sandbox, &request) == (true, first.clone()));
     mask(folder.path(), "crane/00.png", 40);
-    let (is_computed, repainted) = evaluate(&mut desk, &request);
+    let (is_computed, repainted) = evaluate(&mut sandbox, &request);
     assert!(is_computed && repainted != first);
-    assert_eq!(evaluate(&mut desk, &request), (false, repainted.clone()));
-    open(&mut desk, "softsort.safetensors");
-    let (is_computed, found) = evaluate(&mut desk, &request);
+    assert_eq!(evaluate(&mut sandbox, &request), (false, repainted.clone()));
+    open(&mut sandbox, "softsort.safetensors");
+    let (is_computed, found) = evaluate(&mut sandbox, &request);
     assert!(is_computed && found != repainted);
-    open(&mut desk, "sinkhorn.safetensors");
-    assert_eq!(evaluate(&mut desk, &request), (false, repainted.clone()));
+    open(&mut sandbox, "sinkhorn.safetensors");
+    assert_eq!(evaluate(&mut sandbox, &request), (false, repainted.clone()));
     let image = folder.path().join("val/crane/01.png");
     let earlier = SystemTime::now() - Duration::from_hours(1);
     File::options().append(true).open(&image).and_then(|file| file.set_modified(earlier)).expect("set");
-    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()), "it may be another image");
+    assert_eq!(evaluate(&mut sandbox, &request), (true, repainted.clone()), "it may be another image");
 
     // A file that is damaged, another's, or one that cannot be written.
     clear(TOKENS.path());
-    evaluate(&mut desk, &request);
+    evaluate(&mut sandbox, &request);
     let file = stored(TOKENS.path());
     let mut bytes = fs::read(&file).expect("a file");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&file, &bytes).expect("damaged");
-    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()));
+    assert_eq!(evaluate(&mut sandbox, &request), (true, repainted.clone()));
     fs::remove_file(&file).expect("removed");
-    evaluate(&mut desk, &others[3]);
+    evaluate(&mut sandbox, &others[3]);
     fs::rename(stored(TOKENS.path()), &file).expect("renamed");
-    assert_eq!(evaluate(&mut desk, &request), (true, repainted.clone()));
+    assert_eq!(evaluate(&mut sandbox, &request), (true, repainted.clone()));
     fs::remove_file(&file).expect("removed");
     fs::create_dir(&file).expect("a folder in the way");
-    let events = desk.job(Request::Compute(JobId(90), Compute::Evaluate(request)));
+    let events = sandbox.job(Request::Compute(JobId(90), Compute::Evaluate(request)));
     assert!(answers(&events)[0].result.is_ok());
     let told = events.iter().position(|event| matches!(event, Event::Evaluated { .. }));
     let is_warning =
@@ -187,10 +187,10 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let folder = dataset(2);
     mask(folder.path(), "crane/00.png", 24);
     let warns = |event: &Event| matches!(event, Event::Warning { text, .. } if text.contains("have no mask"));
-    let (mut desk, mut before) = (Desk::new(env()), state());
+    let (mut sandbox, mut before) = (Sandbox::new(env()), state());
     let mut does = |state: &mut State, command: Command| {
-        desk.send_all(state.dispatch(command));
-        settle(&mut desk, state)
+        sandbox.send_all(state.dispatch(command));
+        settle(&mut sandbox, state)
     };
     let probes = ["sinkhorn", "gap"].map(|name| fixture("probes").join(format!("{name}.safetensors")));
     let settings = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
@@ -225,27 +225,27 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     let restored = |edit: &dyn Fn(&mut Workspace)| {
         let mut workspace = before.workspace(Value::Null);
         edit(&mut workspace);
-        let (mut desk, mut state) = (Desk::new(env()), state());
+        let (mut sandbox, mut state) = (Sandbox::new(env()), state());
         let mut requests = state.restore(workspace);
         let last = loop {
             let last = requests.iter().find_map(|request| match request {
                 Request::Compute(_, Compute::Evaluate(lookup)) => lookup.stored.last().cloned(),
                 _ => None,
             });
-            desk.send_all(requests);
+            sandbox.send_all(requests);
             if let Some(last) = last {
                 break last;
             }
-            requests = state.apply(desk.until(|_| true).remove(0));
+            requests = state.apply(sandbox.until(|_| true).remove(0));
         };
-        (desk, state, last)
+        (sandbox, state, last)
     };
     let again = |edit: &dyn Fn(&mut Workspace)| {
-        let (mut desk, mut state, last) = restored(edit);
+        let (mut sandbox, mut state, last) = restored(edit);
         let column = state.columns.values().next().expect("a column");
         assert_eq!((last.probe, &last.change), (column.probe, &column.change), "the latest keep all numbers");
         assert!(Action::EvaluateShown.enabled(&state), "the lookup gives way to an evaluation");
-        let events = settle(&mut desk, &mut state);
+        let events = settle(&mut sandbox, &mut state);
         assert!(!events.iter().any(warns), "they were given before");
         assert!(!is_computed(&events) && state.evaluations.job().is_none(), "{}", state.log_text());
         shown(&state)
@@ -257,30 +257,30 @@ fn a_restored_workspace_shows_what_was_evaluated_and_computes_nothing_by_itself(
     assert!(again(&|workspace| workspace.explain.seed = 1).iter().all(Option::is_none));
     // What is evaluated in place of the lookup, also with curves that no other probe has, looks up the rest.
     let hides_one = |workspace: &mut Workspace| drop(workspace.columns.remove(1));
-    let (mut desk, mut now, _) = restored(&hides_one);
+    let (mut sandbox, mut now, _) = restored(&hides_one);
     for command in [Command::Evaluate { all: false }, Command::EvaluateRemovals(vec![Mode::Rerouted])] {
         let requests = now.dispatch(command);
         assert_eq!(asked(&requests), Some([3, 1]));
-        desk.send_all(requests);
+        sandbox.send_all(requests);
     }
-    settle(&mut desk, &mut now);
+    settle(&mut sandbox, &mut now);
     let hidden = now.library.probe_at(&probes[1]).expect("open");
     let found = now.evaluation(hidden, &Intervention::None).expect("looked up").expect("an evaluation");
     assert_eq!(Some(text(found)), known[1]);
     // The same where it was asked for before all was open, which it waits for.
     let mut workspace = before.workspace(Value::Null);
     hides_one(&mut workspace);
-    let (mut desk, mut now) = (Desk::new(env()), state());
-    desk.send_all(now.restore(workspace));
+    let (mut sandbox, mut now) = (Sandbox::new(env()), state());
+    sandbox.send_all(now.restore(workspace));
     let waiting = now.dispatch(Command::EvaluateRemovals(vec![Mode::Pixels]));
     assert_eq!(asked(&waiting), None);
-    desk.send_all(waiting);
+    sandbox.send_all(waiting);
     let found = loop {
-        let requests = now.apply(desk.until(|_| true).remove(0));
+        let requests = now.apply(sandbox.until(|_| true).remove(0));
         if let Some(found) = asked(&requests) {
             break found;
         }
-        desk.send_all(requests);
+        sandbox.send_all(requests);
     };
     assert_eq!(found, [3, 1]);
 }

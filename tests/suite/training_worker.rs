@@ -19,7 +19,7 @@ use ssmprobe::model::train::run::Run;
 
 use crate::close::assert_close;
 use crate::run::{self, fixture};
-use crate::worker::{self, Desk, end};
+use crate::worker::{self, Sandbox, end};
 
 const TIMEOUT: Duration = Duration::from_mins(5);
 
@@ -52,9 +52,9 @@ fn train_event(event: &Event) -> Option<&TrainEvent> {
 
 #[test]
 fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
-    let (disk, mut desk) = (run::Desk::new(24, 8), Desk::new(WorkerEnv::default()));
+    let (disk, mut sandbox) = (run::Sandbox::new(24, 8), Sandbox::new(WorkerEnv::default()));
     let draft = disk.settings(3);
-    let events = desk.job(plan(5, draft.clone()));
+    let events = sandbox.job(plan(5, draft.clone()));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
     let facts =
         events.iter().filter_map(train_event).find_map(pick!(TrainEvent::Planned(facts) => facts.clone()));
@@ -71,7 +71,7 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
     let wrong = TrainSettings { head_settings: "colour=red".into(), ..draft.clone() };
     let absent = TrainSettings { data: Some(disk.path("nowhere")), ..draft };
     for (job, draft, expected) in [(6, wrong, "colour"), (7, absent, "nowhere")] {
-        let events = desk.job(plan(job, draft));
+        let events = sandbox.job(plan(job, draft));
         let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
         assert!(fault.to_string().contains(expected), "{fault}");
     }
@@ -79,38 +79,38 @@ fn a_plan_says_what_it_comes_to_and_how_long_it_takes() {
 
 #[test]
 fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_metrics() {
-    let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
-    desk.worker.send(begin(10, disk.settings(30)));
-    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
+    let (disk, mut sandbox) = (run::Sandbox::new(24, 8), Sandbox::with(WorkerEnv::default(), &["sinkhorn"]));
+    sandbox.worker.send(begin(10, disk.settings(30)));
+    sandbox.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
     for job in 20..23 {
-        desk.worker.send(look(job));
-        let events = desk.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
+        sandbox.worker.send(look(job));
+        let events = sandbox.until(|event| end(event) == Some(JobId(job)) || end(event) == Some(JobId(10)));
         assert_eq!(events.last().and_then(end), Some(JobId(job)), "the training ended before it was looked");
         assert!(events.iter().any(|event| matches!(event, Event::Explained { .. })), "{events:?}");
     }
     // While paused nothing is trained, and explanations are answered.
-    desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
-    let rest = desk.job(look(30));
+    sandbox.worker.send(Request::Pause(JobId(10), true));
+    sandbox.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
+    let rest = sandbox.job(look(30));
     assert!(rest.iter().any(|event| matches!(event, Event::Explained { .. })));
-    let rest = desk.job(look(31));
+    let rest = sandbox.job(look(31));
     assert!(
         !rest.iter().any(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_)))),
         "it trains at rest"
     );
-    desk.worker.send(Request::Pause(JobId(10), false));
-    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
-    desk.worker.send(Request::Pause(JobId(10), true));
-    desk.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
+    sandbox.worker.send(Request::Pause(JobId(10), false));
+    sandbox.until(|event| matches!(train_event(event), Some(TrainEvent::Progressed(_))));
+    sandbox.worker.send(Request::Pause(JobId(10), true));
+    sandbox.until(|event| matches!(train_event(event), Some(TrainEvent::Paused(true))));
     // Another long job waits for the training to end; when cancelled it ends at once.
-    desk.worker.send(Request::Compute(JobId(40), Compute::Stability(stability_request())));
-    desk.job(look(41));
-    desk.worker.send(Request::Cancel(JobId(40)));
-    let events = desk.job(look(42));
+    sandbox.worker.send(Request::Compute(JobId(40), Compute::Stability(stability_request())));
+    sandbox.job(look(41));
+    sandbox.worker.send(Request::Cancel(JobId(40)));
+    let events = sandbox.job(look(42));
     assert!(events.iter().any(|event| matches!(event, Event::Cancelled(JobId(40)))), "{events:?}");
     // Cancelled while paused, it ends, is saved and can be resumed.
-    desk.worker.send(Request::Cancel(JobId(10)));
-    let events = desk.until(|event| end(event) == Some(JobId(10)));
+    sandbox.worker.send(Request::Cancel(JobId(10)));
+    let events = sandbox.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Cancelled(_))));
     assert!(
         events
@@ -123,10 +123,10 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
         let (folder, cache) = (disk.path("run"), Some(disk.path("another")));
         Request::Fetch(JobId(job), Fetch::Resume { folder, device: Some(device.into()), cache })
     };
-    let events = desk.job(resume(12, "nowhere"));
+    let events = sandbox.job(resume(12, "nowhere"));
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("nowhere"), "{fault}");
-    let events = desk.job(resume(11, "cpu"));
+    let events = sandbox.job(resume(11, "cpu"));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{:?}", events.last());
     assert!(!disk.path("another").exists(), "its tokens lie where it began");
     let probes =
@@ -141,22 +141,22 @@ fn looks_are_answered_between_two_steps_and_a_cut_training_ends_with_the_same_me
     assert!(metrics("run") == metrics("alone"), "a look or a rest changed what is trained");
     // Where that cache is gone, the other takes its place.
     fs::remove_dir_all(disk.path("cache")).expect("removed");
-    desk.job(resume(13, "cpu"));
+    sandbox.job(resume(13, "cpu"));
     assert!(disk.path("another").exists());
 }
 
 #[test]
 fn a_training_that_was_paused_before_it_began_waits() {
-    let (disk, mut desk) = (run::Desk::new(24, 8), Desk::with(WorkerEnv::default(), &["sinkhorn"]));
-    desk.worker.send(Request::Pause(JobId(10), true));
+    let (disk, mut sandbox) = (run::Sandbox::new(24, 8), Sandbox::with(WorkerEnv::default(), &["sinkhorn"]));
+    sandbox.worker.send(Request::Pause(JobId(10), true));
     // Another long job finds no task that waits.
-    desk.job(Request::Compute(JobId(40), Compute::Stability(stability_request())));
-    desk.worker.send(begin(10, disk.settings(2)));
+    sandbox.job(Request::Compute(JobId(40), Compute::Stability(stability_request())));
+    sandbox.worker.send(begin(10, disk.settings(2)));
     let paused = |event: &Event| matches!(train_event(event), Some(TrainEvent::Paused(true)));
-    let events = desk.until(|event| paused(event) || end(event) == Some(JobId(10)));
+    let events = sandbox.until(|event| paused(event) || end(event) == Some(JobId(10)));
     assert!(events.last().is_some_and(paused), "{events:?}");
-    desk.worker.send(Request::Pause(JobId(10), false));
-    let events = desk.until(|event| end(event) == Some(JobId(10)));
+    sandbox.worker.send(Request::Pause(JobId(10), false));
+    let events = sandbox.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Finished(_))), "{events:?}");
 }
 
@@ -169,22 +169,22 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
         assert!(!BROKEN.load(Ordering::Relaxed), "the driver lost its mind");
         device::choose(name)
     };
-    let disk = run::Desk::new(24, 8);
-    let mut desk = Desk::with(WorkerEnv { device: broken, ..WorkerEnv::default() }, &["sinkhorn"]);
+    let disk = run::Sandbox::new(24, 8);
+    let mut sandbox = Sandbox::with(WorkerEnv { device: broken, ..WorkerEnv::default() }, &["sinkhorn"]);
     BROKEN.store(true, Ordering::Relaxed);
     let draft = disk.settings(2);
-    let events = desk.job(begin(10, draft.clone()));
+    let events = sandbox.job(begin(10, draft.clone()));
     BROKEN.store(false, Ordering::Relaxed);
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("lost its mind") && fault.remedy.is_some(), "{fault}");
-    assert!(desk.job(look(20)).iter().any(|event| matches!(event, Event::Explained { .. })));
+    assert!(sandbox.job(look(20)).iter().any(|event| matches!(event, Event::Explained { .. })));
     // An error that is no panic: the folder cannot be created.
     fs::write(disk.path("file"), "").expect("a file");
     let out = Some(disk.path("file/run"));
-    let events = desk.job(begin(11, TrainSettings { out, ..draft.clone() }));
+    let events = sandbox.job(begin(11, TrainSettings { out, ..draft.clone() }));
     let Some(Event::Failed(_, fault)) = events.last() else { panic!("{events:?}") };
     assert!(fault.to_string().contains("file"), "{fault}");
-    let events = desk.job(begin(12, draft));
+    let events = sandbox.job(begin(12, draft));
     assert!(matches!(events.last(), Some(Event::Finished(_))));
     // Events place the steps they report at their midpoint: their intervals join to the two epochs.
     for seed in [0, 1] {
@@ -204,7 +204,7 @@ fn a_panic_in_training_is_its_message_and_the_worker_goes_on() {
 
 #[test]
 fn a_run_is_followed_while_another_program_trains_it() {
-    let (disk, mut desk) = (run::Desk::new(24, 8), Desk::new(WorkerEnv::default()));
+    let (disk, mut sandbox) = (run::Sandbox::new(24, 8), Sandbox::new(WorkerEnv::default()));
     let mut program = disk.train("elsewhere", 40, &[]).spawn().expect("the program runs");
     let folder = disk.path("elsewhere");
     let begun = Instant::now();
@@ -212,14 +212,14 @@ fn a_run_is_followed_while_another_program_trains_it() {
         assert!(begun.elapsed() < TIMEOUT, "nothing is trained");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let events = desk.job(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
+    let events = sandbox.job(Request::Files(JobId(1), Files::OpenRun { folder: folder.clone() }));
     assert!(events.iter().any(|event| matches!(event, Event::RunRead { snapshot: Ok(_), .. })), "{events:?}");
     let listed = events.iter().find_map(pick!(Event::ProbesListed { sources, .. } => sources));
     let kinds: Vec<PathKind> = listed.expect("its sources").iter().map(|(_, kind)| *kind).collect();
     assert_eq!(kinds, [PathKind::Backbone, PathKind::Dataset], "what it is trained on lies here");
-    desk.worker.send(Request::Follow(vec![folder]));
+    sandbox.worker.send(Request::Follow(vec![folder]));
     let mut lengths = Vec::new();
-    desk.until(|event| {
+    sandbox.until(|event| {
         if let Event::RunRead { snapshot, .. } = event {
             let snapshot = snapshot.as_ref().expect("a run");
             lengths.push((snapshot.epochs.len(), snapshot.probes.len()));
@@ -231,9 +231,9 @@ fn a_run_is_followed_while_another_program_trains_it() {
     assert!(lengths.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{lengths:?}");
     // When nothing changes any more, there are soon no events.
     let rests = (0..30).any(|_| {
-        while desk.worker.event().is_some() {}
+        while sandbox.worker.event().is_some() {}
         std::thread::sleep(Duration::from_millis(1500));
-        desk.worker.event().is_none()
+        sandbox.worker.event().is_none()
     });
     assert!(rests, "a run that rests is told of");
 }

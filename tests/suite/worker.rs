@@ -26,12 +26,12 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 pub(super) const DRAWS: usize = 16;
 
 /// A worker, and a channel that is signalled when it has events.
-pub(super) struct Desk {
+pub(super) struct Sandbox {
     pub(super) worker: Worker,
     wakeups: Receiver<()>,
 }
 
-impl Desk {
+impl Sandbox {
     pub(super) fn new(env: WorkerEnv) -> Self {
         let (wake, wakeups) = sync_channel(1);
         let waker = Arc::new(move || wake.try_send(()).unwrap_or_default());
@@ -40,12 +40,12 @@ impl Desk {
 
     /// A worker with the fixture's backbone and these probes open, which have the ids 1, 2, ...
     pub(super) fn with(env: WorkerEnv, probes: &[&str]) -> Self {
-        let mut desk = Self::new(env);
-        desk.open("cpu");
+        let mut sandbox = Self::new(env);
+        sandbox.open("cpu");
         for (id, name) in (1..).zip(probes) {
-            desk.open_probe(&format!("{name}.safetensors"), id);
+            sandbox.open_probe(&format!("{name}.safetensors"), id);
         }
-        desk
+        sandbox
     }
 
     pub(super) fn send_all(&mut self, requests: Vec<Request>) {
@@ -146,16 +146,16 @@ pub(super) fn seen(events: &[Event]) -> Result<Arc<Trace>, UserError> {
 }
 
 /// Hands events to the state and its requests to the worker until no job is left; all events.
-pub(super) fn settle(desk: &mut Desk, state: &mut State) -> Vec<Event> {
+pub(super) fn settle(sandbox: &mut Sandbox, state: &mut State) -> Vec<Event> {
     let (begun, mut events) = (Instant::now(), Vec::new());
     while state.jobs.values().any(|job| job.error.is_none()) {
-        while let Some(event) = desk.worker.event() {
+        while let Some(event) = sandbox.worker.event() {
             events.push(event.clone());
             let requests = state.apply(event);
-            desk.send_all(requests);
+            sandbox.send_all(requests);
         }
         assert!(begun.elapsed() < TIMEOUT, "still at work: {:?}", state.jobs);
-        let _ = desk.wakeups.recv_timeout(Duration::from_millis(200));
+        let _ = sandbox.wakeups.recv_timeout(Duration::from_millis(200));
     }
     events
 }
@@ -179,11 +179,11 @@ fn regions_come_with_an_explanation() {
     mask("masks/val/bird/one.png", &|x| 2 * x < size.0, size);
     mask("other/one.png", &|_| true, size);
     mask("small/one.png", &|_| true, (size.0 - 1, size.1));
-    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn"]);
+    let mut sandbox = Sandbox::with(WorkerEnv::default(), &["sinkhorn"]);
     let mut ask = |job: u64, regions: RegionSource| {
         let mut request = look(job, &image, 1);
         explanation(&mut request).regions = regions;
-        desk.job(request)
+        sandbox.job(request)
     };
     let object = |events: &[Event]| {
         let trace = seen(events).expect("explained");
@@ -215,7 +215,7 @@ fn a_window_sees_what_inspect_writes() {
     inspect.arg(fixture("images/one.png")).arg("--probe").args(probes());
     run::done(inspect.arg("--out").arg(out.path()));
 
-    let mut desk = Desk::new(WorkerEnv::default());
+    let mut sandbox = Sandbox::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
     let draws = ExplainSettings { null_draws: DRAWS, ..ExplainSettings::default() };
     for command in [
@@ -225,24 +225,24 @@ fn a_window_sees_what_inspect_writes() {
         Command::OpenImages(vec![fixture("images")]),
     ] {
         let requests = state.dispatch(command);
-        desk.send_all(requests);
+        sandbox.send_all(requests);
     }
-    settle(&mut desk, &mut state);
+    settle(&mut sandbox, &mut state);
     assert_eq!(state.columns.len(), 4, "some probes become columns by themselves");
     for id in state.library.probes.keys().copied().collect::<Vec<_>>() {
         if state.columns.values().all(|column| column.probe != id) {
             let change = Intervention::None;
-            desk.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
+            sandbox.send_all(state.dispatch(Command::AddColumn { probe: id, image: None, change }));
         }
     }
-    settle(&mut desk, &mut state);
+    settle(&mut sandbox, &mut state);
     let none = |state: &State| {
         state.columns.values().all(|c| c.shown.trace().is_some_and(|t| t.attributions.is_empty()))
     };
     assert!(none(&state), "attributions that nobody asked for");
     let attributions = Attribution::ALL.to_vec().into();
-    desk.send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
-    settle(&mut desk, &mut state);
+    sandbox.send_all(state.dispatch(Command::SetExplainSettings(ExplainSettings { attributions, ..draws })));
+    settle(&mut sandbox, &mut state);
     assert_eq!(state.columns.len(), probes().len());
     assert_eq!(state.library.images.len(), 3);
     for (id, column) in &state.columns {
@@ -274,14 +274,14 @@ fn held<const TEST: usize>() -> WorkerEnv {
 
 #[test]
 fn of_fifty_explanations_the_last_is_computed() {
-    let mut desk = Desk::with(held::<0>(), &["sinkhorn"]);
+    let mut sandbox = Sandbox::with(held::<0>(), &["sinkhorn"]);
     let images = ["images/one.png", "images/sub/one.png", "images/sub/two.png"].map(fixture);
     for job in 10..60 {
-        desk.worker.send(look(job, &images[job as usize % 3], 1));
+        sandbox.worker.send(look(job, &images[job as usize % 3], 1));
     }
     GO[0].store(true, Ordering::Relaxed);
     let mut ended = HashSet::new();
-    let events = desk.until(|event| {
+    let events = sandbox.until(|event| {
         assert!(end(event).is_none_or(|job| ended.insert(job)), "{event:?} ends its job a second time");
         ended.len() == 50
     });
@@ -294,14 +294,14 @@ fn of_fifty_explanations_the_last_is_computed() {
 
 #[test]
 fn a_running_explanation_ends_when_it_is_cancelled() {
-    let mut desk = Desk::with(held::<1>(), &["gap"]);
-    desk.worker.send(look(10, &fixture("images/one.png"), 1));
-    desk.until(|event| matches!(event, Event::Started(JobId(10))));
-    desk.worker.send(Request::Cancel(JobId(10)));
+    let mut sandbox = Sandbox::with(held::<1>(), &["gap"]);
+    sandbox.worker.send(look(10, &fixture("images/one.png"), 1));
+    sandbox.until(|event| matches!(event, Event::Started(JobId(10))));
+    sandbox.worker.send(Request::Cancel(JobId(10)));
     GO[1].store(true, Ordering::Relaxed);
-    let events = desk.until(|event| end(event) == Some(JobId(10)));
+    let events = sandbox.until(|event| end(event) == Some(JobId(10)));
     assert!(matches!(events.last(), Some(Event::Cancelled(_))), "{events:?}");
-    let after = seen(&desk.job(look(11, &fixture("images/one.png"), 1))).expect("a trace");
+    let after = seen(&sandbox.job(look(11, &fixture("images/one.png"), 1))).expect("a trace");
     assert!(after.image.ends_with("one.png"), "{}", after.image);
 }
 
@@ -322,50 +322,51 @@ fn a_panic_ends_its_job_alone() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::new(env);
-    let events = desk.open("wgpu");
+    let mut sandbox = Sandbox::new(env);
+    let events = sandbox.open("wgpu");
     let fault = fault(&events);
     assert!(fault.to_string().contains("out of device memory"), "{fault}");
     assert!(fault.remedy.as_ref().is_some_and(|remedy| remedy.contains("CPU")), "{fault}");
 
-    assert!(matches!(desk.open("cpu").last(), Some(Event::Finished(_))));
-    desk.open_probe("sinkhorn.safetensors", 1);
-    let before = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("a trace");
-    let events = desk.job(look(11, &fixture("images/sub/two.png"), 1));
+    assert!(matches!(sandbox.open("cpu").last(), Some(Event::Finished(_))));
+    sandbox.open_probe("sinkhorn.safetensors", 1);
+    let before = seen(&sandbox.job(look(10, &fixture("images/one.png"), 1))).expect("a trace");
+    let events = sandbox.job(look(11, &fixture("images/sub/two.png"), 1));
     assert!(self::fault(&events).to_string().contains("a decoder gave up"));
     let after =
-        seen(&desk.job(look(12, &fixture("images/sub/one.png"), 1))).expect("the backbone is open again");
+        seen(&sandbox.job(look(12, &fixture("images/sub/one.png"), 1))).expect("the backbone is open again");
     assert_eq!(CHOSEN.load(Ordering::SeqCst), 2, "on a device of its own");
     assert_ne!(before.image, after.image);
-    assert_eq!(before, seen(&desk.job(look(13, &fixture("images/one.png"), 1))).expect("a trace"));
+    assert_eq!(before, seen(&sandbox.job(look(13, &fixture("images/one.png"), 1))).expect("a trace"));
 }
 
 #[test]
 fn what_has_vanished_or_does_not_fit_is_told_with_a_remedy() {
-    let mut desk = Desk::new(WorkerEnv::default());
-    desk.open_probe("gap.safetensors", 1);
-    let none = seen(&desk.job(look(5, &fixture("images/one.png"), 1))).expect_err("no backbone");
+    let mut sandbox = Sandbox::new(WorkerEnv::default());
+    sandbox.open_probe("gap.safetensors", 1);
+    let none = seen(&sandbox.job(look(5, &fixture("images/one.png"), 1))).expect_err("no backbone");
     assert!(none.remedy.as_ref().is_some_and(|remedy| remedy.contains("Open the backbone")), "{none}");
-    desk.open("cpu");
+    sandbox.open("cpu");
     let gone = fixture("probes/gone.safetensors");
-    let events = desk.job(Request::Compute(JobId(6), Compute::OpenProbe { entry: ProbeId(2), path: gone }));
+    let events =
+        sandbox.job(Request::Compute(JobId(6), Compute::OpenProbe { entry: ProbeId(2), path: gone }));
     assert!(fault(&events).lines[0].contains("gone.safetensors"));
     assert!(fault(&events).remedy.as_ref().is_some_and(|remedy| remedy.contains("put it back")));
     let fault_of = |events: &[Event]| seen(events).expect_err("no trace");
-    let gone = fault_of(&desk.job(look(7, &fixture("images/gone.png"), 1)));
+    let gone = fault_of(&sandbox.job(look(7, &fixture("images/gone.png"), 1)));
     assert!(gone.lines[0].contains("gone.png") && gone.remedy.is_some(), "{gone}");
-    let closed = fault_of(&desk.job(look(8, &fixture("images/one.png"), 9)));
+    let closed = fault_of(&sandbox.job(look(8, &fixture("images/one.png"), 9)));
     assert!(closed.lines[0].contains("not open"), "{closed}");
     let mut named = look(9, &fixture("images/one.png"), 1);
     explanation(&mut named).class = ClassChoice::Named("no such class".into());
-    let class = fault_of(&desk.job(named));
+    let class = fault_of(&sandbox.job(named));
     assert!(class.lines[0].contains("no such class"), "{class}");
     let source = fixture("nowhere").display().to_string();
     let (job, entry, device) = (JobId(3), BackboneId(2), "cpu".to_owned());
     let options = BackboneOptions::default();
-    let events = desk.job(Request::Fetch(job, Fetch::OpenBackbone { entry, source, device, options }));
+    let events = sandbox.job(Request::Fetch(job, Fetch::OpenBackbone { entry, source, device, options }));
     assert!(fault(&events).lines[0].contains("nowhere"));
-    let after = seen(&desk.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
+    let after = seen(&sandbox.job(look(10, &fixture("images/one.png"), 1))).expect("the open one still is");
     assert!(after.image.ends_with("one.png"), "{}", after.image);
 }
 
@@ -374,52 +375,52 @@ fn a_file_that_changes_is_read_again() {
     let folder = TempDir::new().expect("a folder");
     let image = folder.path().join("image.png");
     fs::copy(fixture("images/one.png"), &image).expect("a copy");
-    let mut desk = Desk::with(WorkerEnv::default(), &["gap"]);
-    let first = seen(&desk.job(look(10, &image, 1))).expect("a trace");
+    let mut sandbox = Sandbox::with(WorkerEnv::default(), &["gap"]);
+    let first = seen(&sandbox.job(look(10, &image, 1))).expect("a trace");
     fs::copy(fixture("images/sub/two.png"), &image).expect("a copy");
-    let second = seen(&desk.job(look(11, &image, 1))).expect("a trace");
+    let second = seen(&sandbox.job(look(11, &image, 1))).expect("a trace");
     assert_ne!(first.logits, second.logits);
 }
 
 #[test]
 fn bands_of_chance_are_of_the_seed_that_is_set() {
-    let open = || Desk::with(WorkerEnv::default(), &["sinkhorn"]);
-    let bands = |desk: &mut Desk, job: u64, seed: u64| {
+    let open = || Sandbox::with(WorkerEnv::default(), &["sinkhorn"]);
+    let bands = |sandbox: &mut Sandbox, job: u64, seed: u64| {
         let mut request = look(job, &fixture("images/one.png"), 1);
         explanation(&mut request).settings.seed = seed;
-        let trace = seen(&desk.job(request)).expect("a trace");
+        let trace = seen(&sandbox.job(request)).expect("a trace");
         trace.diagnostics.values().map(|one| (one.null, one.untrained_band)).collect::<Vec<_>>()
     };
-    let (mut desk, mut other) = (open(), open());
-    let first = bands(&mut desk, 10, 0);
-    let second = bands(&mut desk, 11, 1);
+    let (mut sandbox, mut other) = (open(), open());
+    let first = bands(&mut sandbox, 10, 0);
+    let second = bands(&mut sandbox, 11, 1);
     assert_ne!(first, second);
     assert_eq!(second, bands(&mut other, 10, 1), "those of a worker that knew no other seed");
-    assert_eq!(first, bands(&mut desk, 12, 0));
+    assert_eq!(first, bands(&mut sandbox, 12, 0));
 }
 
 #[test]
 fn tokens_kept_of_an_image_are_of_the_size_and_order_they_were_read_in() {
     let demo = run::root().join("assets/demo");
     let mut job = 1;
-    let mut read = |desk: &mut Desk, options: BackboneOptions| {
+    let mut read = |sandbox: &mut Sandbox, options: BackboneOptions| {
         let (source, device) = (demo.join("mae").display().to_string(), "cpu".to_owned());
         let entry = BackboneId(1);
-        desk.job(Request::Fetch(JobId(job), Fetch::OpenBackbone { entry, source, device, options }));
+        sandbox.job(Request::Fetch(JobId(job), Fetch::OpenBackbone { entry, source, device, options }));
         let path = demo.join("probes/mae/raster.safetensors");
-        desk.job(Request::Compute(JobId(job + 1), Compute::OpenProbe { entry: ProbeId(1), path }));
+        sandbox.job(Request::Compute(JobId(job + 1), Compute::OpenProbe { entry: ProbeId(1), path }));
         job += 3;
         let image = demo.join("scenes/val/disc-dots/00002.png");
-        let trace = seen(&desk.job(look(job - 1, &image, 1))).expect("a trace");
+        let trace = seen(&sandbox.job(look(job - 1, &image, 1))).expect("a trace");
         // Tokens that are shuffled lie nowhere that a mask could say.
         assert_eq!(trace.regions.is_some(), options.mae_order == MaeOrder::Kept);
         (trace.logits.clone(), trace.seen.clone())
     };
-    let [mut desk, mut other, mut third] = std::array::from_fn(|_| Desk::new(WorkerEnv::default()));
+    let [mut sandbox, mut other, mut third] = std::array::from_fn(|_| Sandbox::new(WorkerEnv::default()));
     let [in_order, in_another] = [MaeOrder::Kept, MaeOrder::Shuffled(1)]
         .map(|mae_order| BackboneOptions { mae_order, ..BackboneOptions::default() });
-    let kept = read(&mut desk, in_order);
-    let shuffled = read(&mut desk, in_another);
+    let kept = read(&mut sandbox, in_order);
+    let shuffled = read(&mut sandbox, in_another);
     assert_ne!(kept.0, shuffled.0, "row by row is another order");
     // Maps lie over the patches that the tokens are of.
     let pixels = |seen: &Picture| -> Vec<[u8; 3]> {
@@ -430,28 +431,28 @@ fn tokens_kept_of_an_image_are_of_the_size_and_order_they_were_read_in() {
     assert!(kept.1 != shuffled.1 && pixels(&kept.1) == pixels(&shuffled.1), "the same patches elsewhere");
     assert_eq!(shuffled, read(&mut other, in_another), "as by a worker that knew no other");
     let smaller = BackboneOptions { pixels: Some(56), ..in_order };
-    assert_eq!(read(&mut desk, smaller), read(&mut third, smaller), "as by a worker that knew no other");
-    assert_eq!(kept, read(&mut desk, in_order));
+    assert_eq!(read(&mut sandbox, smaller), read(&mut third, smaller), "as by a worker that knew no other");
+    assert_eq!(kept, read(&mut sandbox, in_order));
     // A changed copy of an image is shuffled otherwise, so that no token has the place of the same patch.
-    let answer = |desk: &mut Desk, job: u64| {
-        let events = desk.job(Request::Compute(JobId(job), Compute::Stability(stability_request())));
+    let answer = |sandbox: &mut Sandbox, job: u64| {
+        let events = sandbox.job(Request::Compute(JobId(job), Compute::Stability(stability_request())));
         let measured = pick!(Event::StabilityMeasured { answer, .. } => answer.result);
         events.into_iter().find_map(measured).expect("an answer")
     };
-    assert!(answer(&mut desk, 90).is_ok());
+    assert!(answer(&mut sandbox, 90).is_ok());
     let refused = answer(&mut other, 91).expect_err("its patches are unknown").to_string();
     assert!(refused.contains("shuffled order") && refused.contains("row by row"), "{refused}");
 }
 
 #[test]
 fn interventions_change_the_order_and_nothing_else() {
-    let mut desk = Desk::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
+    let mut sandbox = Sandbox::with(WorkerEnv::default(), &["sinkhorn", "gap"]);
     let mut job = 10;
     let mut through = |probe: u64, change: Intervention| {
         job += 1;
         let mut request = look(job, &fixture("images/one.png"), probe);
         explanation(&mut request).items[0].change = change;
-        seen(&desk.job(request))
+        seen(&sandbox.job(request))
     };
     let learned = through(1, Intervention::None).expect("a trace");
     let raster = through(1, Intervention::NoRouting).expect("a trace");
@@ -503,10 +504,10 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
             fs::File::create(folder.path().join(format!("{class}/{number:05}.jpg"))).expect("a file");
         }
     }
-    let mut desk = Desk::new(WorkerEnv::default());
+    let mut sandbox = Sandbox::new(WorkerEnv::default());
     let mut state = State::new(Settings::default());
-    desk.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
-    settle(&mut desk, &mut state);
+    sandbox.send_all(state.dispatch(Command::OpenImages(vec![folder.path().to_owned()])));
+    settle(&mut sandbox, &mut state);
     assert_eq!(state.library.images.len(), 10_000);
     let names: Vec<_> = state.library.images.values().map(|image| image.source.path.clone()).collect();
     assert!(names.is_sorted());
@@ -515,11 +516,11 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     assert_eq!(state.gallery_images(None).len(), 5000);
 
     let one = fixture("images/one.png");
-    let mut desk = Desk::new(WorkerEnv::default());
+    let mut sandbox = Sandbox::new(WorkerEnv::default());
     let wanted = (0..500).map(|id| (ImageId(id), folder.path().join("a/00000.jpg").into())).collect();
-    desk.worker.send(Request::Thumbnails { wanted, side: 16 });
-    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.clone().into())], side: 16 });
-    let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
+    sandbox.worker.send(Request::Thumbnails { wanted, side: 16 });
+    sandbox.worker.send(Request::Thumbnails { wanted: vec![(ImageId(900), one.clone().into())], side: 16 });
+    let events = sandbox.until(|event| matches!(event, Event::ThumbnailReady { .. }));
     let Some(Event::ThumbnailReady { image: ImageId(900), picture }) = events.last() else {
         panic!("{:?}", events.last())
     };
@@ -528,8 +529,8 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
     assert!(events.len() < 300, "{} thumbnails nobody looks at", events.len());
     assert!(events[..events.len() - 1].iter().all(|event| matches!(event, Event::ThumbnailFailed { .. })));
     let whole = image::image_dimensions(&one).expect("a picture");
-    desk.worker.send(Request::Thumbnails { wanted: vec![(ImageId(901), one.into())], side: 4096 });
-    let events = desk.until(|event| matches!(event, Event::ThumbnailReady { .. }));
+    sandbox.worker.send(Request::Thumbnails { wanted: vec![(ImageId(901), one.into())], side: 4096 });
+    let events = sandbox.until(|event| matches!(event, Event::ThumbnailReady { .. }));
     let Some(Event::ThumbnailReady { image: ImageId(901), picture }) = events.last() else {
         panic!("{:?}", events.last())
     };
@@ -538,16 +539,16 @@ fn ten_thousand_images_are_listed_at_once_and_thumbnails_follow_the_eye() {
 
 #[test]
 fn closing_ends_the_threads_whatever_they_wait_for() {
-    let mut desk = Desk::with(WorkerEnv::default(), &["gap"]);
+    let mut sandbox = Sandbox::with(WorkerEnv::default(), &["gap"]);
     for job in 10..100 {
-        desk.worker.send(look(job, &fixture("images/one.png"), 1));
+        sandbox.worker.send(look(job, &fixture("images/one.png"), 1));
     }
     // More events than the queue holds, and nobody receives them.
     let wanted = (0..2000).map(|id| (ImageId(id), fixture("images/gone.png").into())).collect();
-    desk.worker.send(Request::Thumbnails { wanted, side: 16 });
+    sandbox.worker.send(Request::Thumbnails { wanted, side: 16 });
     std::thread::sleep(Duration::from_millis(50));
     let begun = Instant::now();
-    drop(desk);
+    drop(sandbox);
     assert!(begun.elapsed() < TIMEOUT);
 }
 
@@ -562,11 +563,11 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
         },
         ..WorkerEnv::default()
     };
-    let mut desk = Desk::with(env, &["gap"]);
-    desk.worker.send(look(9, &fixture("images/one.png"), 1));
+    let mut sandbox = Sandbox::with(env, &["gap"]);
+    sandbox.worker.send(look(9, &fixture("images/one.png"), 1));
     wait_for(&READING);
     let begun = Instant::now();
-    drop(desk);
+    drop(sandbox);
     assert!(begun.elapsed() < TIMEOUT);
 }
 
@@ -574,7 +575,7 @@ fn closing_does_not_wait_for_a_reader_that_never_comes_back() {
 fn dropped_files_are_recognised() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("notes.txt"), "nothing").expect("a file");
-    let mut desk = Desk::new(WorkerEnv::default());
+    let mut sandbox = Sandbox::new(WorkerEnv::default());
     let mut state = State::new(Settings { device: "cpu".into(), ..Settings::default() });
     let dropped = vec![
         fixture("backbone"),
@@ -582,8 +583,8 @@ fn dropped_files_are_recognised() {
         fixture("images/one.png"),
         folder.path().join("notes.txt"),
     ];
-    desk.send_all(state.dispatch(Command::OpenAny(dropped)));
-    settle(&mut desk, &mut state);
+    sandbox.send_all(state.dispatch(Command::OpenAny(dropped)));
+    settle(&mut sandbox, &mut state);
     assert!(matches!(state.library.backbones[0].status, Status::Ready(_)));
     assert!(matches!(state.library.probes[0].status, Status::Ready(_)));
     assert!(matches!(state.columns[0].shown, ColumnState::Ready(_)), "{:?}", state.columns[0]);

@@ -26,7 +26,7 @@ use super::{FREEZE, frozen, step, walk};
 use crate::window::prelude::*;
 
 /// A workspace with a value other than the default in every field that the frozen file has.
-fn workspace(desk: &Path) -> Workspace {
+fn workspace(sandbox: &Path) -> Workspace {
     let mae_order = MaeOrder::Shuffled(3);
     let options = BackboneOptions { layer: Some(1), blocks: None, pixels: Some(48), mae_order };
     let fingerprint = |digit: &str| Some(digit.repeat(64));
@@ -68,7 +68,7 @@ fn workspace(desk: &Path) -> Workspace {
         backbones: vec![
             SavedBackbone {
                 id: BackboneId(1),
-                source: desk.join("heads").display().to_string(),
+                source: sandbox.join("heads").display().to_string(),
                 fingerprint: fingerprint("a"),
                 options: None,
                 open: true,
@@ -83,22 +83,22 @@ fn workspace(desk: &Path) -> Workspace {
         ],
         probes: vec![SavedProbe {
             id: ProbeId(3),
-            path: desk.join("heads/probes/sinkhorn-s0-last.safetensors"),
+            path: sandbox.join("heads/probes/sinkhorn-s0-last.safetensors"),
             fingerprint: fingerprint("b"),
         }],
         images: vec![
-            SavedImage { id: ImageId(4), source: desk.join("data/val/disc-stripes/24.png").into() },
+            SavedImage { id: ImageId(4), source: sandbox.join("data/val/disc-stripes/24.png").into() },
             SavedImage {
                 id: ImageId(5),
                 source: ssmprobe::model::data::ImageSource {
-                    path: desk.join("data/val/disc-stripes/27.png"),
+                    path: sandbox.join("data/val/disc-stripes/27.png"),
                     row: Some(6),
                 },
             },
         ],
         datasets: vec![SavedDataset {
             id: DatasetId(6),
-            path: desk.join("data"),
+            path: sandbox.join("data"),
             split: Some("train".into()),
         }],
         notes: Vec::new(),
@@ -125,7 +125,7 @@ fn workspace(desk: &Path) -> Workspace {
         },
         explain: ExplainSettings { rho: Some(0.75), null_draws: 33, seed: 4, ..ExplainSettings::default() },
         backbone_options: options,
-        runs: vec![desk.join("run")],
+        runs: vec![sandbox.join("run")],
         training: TrainSettings {
             backbone: "backbone".into(),
             data: Some("data".into()),
@@ -179,9 +179,9 @@ fn rearranged() -> serde_json::Value {
 
 #[test]
 fn a_workspace_is_read_and_written_again() {
-    step("workspace", |desk, _| {
-        let path = desk.join("work.ssmprobe");
-        let expected = workspace(desk);
+    step("workspace", |sandbox, _| {
+        let path = sandbox.join("work.ssmprobe");
+        let expected = workspace(sandbox);
         let kept = if std::env::var(FREEZE).is_ok() {
             Workspace { layout: rearranged(), ..expected }
         } else {
@@ -200,8 +200,8 @@ fn a_workspace_is_read_and_written_again() {
 
 #[test]
 fn settings_are_read_and_written_again() {
-    step("settings", |desk, _| {
-        let path = desk.join("settings.json");
+    step("settings", |sandbox, _| {
+        let path = sandbox.join("settings.json");
         if std::env::var(FREEZE).is_err() {
             super::copy(&frozen("settings.json"), &path, ["", ""]);
             assert_eq!(Settings::load(&path).expect("settings"), settings());

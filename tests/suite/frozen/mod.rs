@@ -111,13 +111,13 @@ fn copy(from: &Path, to: &Path, [old, new]: [&str; 2]) {
 }
 
 /// A folder with all frozen files, the backbone, and the images with their original modification times.
-pub fn desk() -> TempDir {
-    let desk = TempDir::new().expect("a folder");
-    let place = desk.path().to_str().expect("text");
+pub fn sandbox() -> TempDir {
+    let sandbox = TempDir::new().expect("a folder");
+    let place = sandbox.path().to_str().expect("text");
     for (from, name) in [(frozen(""), ""), (backbone(), "backbone")] {
         for path in walk(&from) {
             let below = path.strip_prefix(&from).expect("below");
-            let to = desk.path().join(name).join(below);
+            let to = sandbox.path().join(name).join(below);
             copy(&path, &to, [DESK, place]);
             if below.starts_with("data") {
                 let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_750_000_000);
@@ -129,34 +129,34 @@ pub fn desk() -> TempDir {
             }
         }
     }
-    desk
+    sandbox
 }
 
 /// Runs `make` in a copy of the frozen folder and compares the new files with the frozen ones; with [`FREEZE`], replaces those.
 fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
     let mut steps = manifest();
     let step = steps[name].clone();
-    let desk = desk();
+    let sandbox = sandbox();
     let remove = |path: PathBuf| if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
-    step.writes.iter().for_each(|path| remove(desk.path().join(path)).unwrap_or_default());
+    step.writes.iter().for_each(|path| remove(sandbox.path().join(path)).unwrap_or_default());
     if let Some([from, to]) = &step.copy {
-        let from = desk.path().join(from);
+        let from = sandbox.path().join(from);
         for path in walk(&from) {
-            copy(&path, &desk.path().join(to).join(path.strip_prefix(&from).expect("below")), ["", ""]);
+            copy(&path, &sandbox.path().join(to).join(path.strip_prefix(&from).expect("below")), ["", ""]);
         }
     }
-    make(desk.path(), &step);
+    make(sandbox.path(), &step);
     let written = |root: &Path| -> Vec<PathBuf> {
         let all = step.writes.iter().flat_map(|path| walk(&root.join(path)));
         all.filter(|path| path.to_string_lossy().ends_with(&step.only)).collect()
     };
     if let Ok(revision) = std::env::var(FREEZE) {
-        let place = desk.path().to_str().expect("text");
+        let place = sandbox.path().to_str().expect("text");
         step.writes.iter().for_each(|path| remove(frozen(path)).unwrap_or_default());
         for path in
-            written(desk.path()).into_iter().filter(|path| path.extension().is_some_and(|e| e != "lock"))
+            written(sandbox.path()).into_iter().filter(|path| path.extension().is_some_and(|e| e != "lock"))
         {
-            let to = frozen("").join(path.strip_prefix(desk.path()).expect("below"));
+            let to = frozen("").join(path.strip_prefix(sandbox.path()).expect("below"));
             copy(&path, &to, [place, DESK]);
             let kept = String::from_utf8_lossy(&fs::read(&to).expect("a file")).into_owned();
             assert!(!kept.contains(place), "{} says where it was made", to.display());
@@ -176,9 +176,9 @@ fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
         .iter()
         .filter_map(|old| {
             let name = old.strip_prefix(frozen("")).expect("below");
-            let new = desk.path().join(name);
+            let new = sandbox.path().join(name);
             if new.is_file() {
-                copy(&new, &new, [desk.path().to_str().expect("text"), DESK]);
+                copy(&new, &new, [sandbox.path().to_str().expect("text"), DESK]);
             }
             Some(format!("{}: {}", name.display(), slack.difference(old, &new)?))
         })
@@ -187,10 +187,10 @@ fn step(name: &str, make: impl FnOnce(&Path, &Step)) {
     assert!(count == 0, "{count} of {} files differ\n{}", old.len(), differences.join("\n"));
 }
 
-/// Runs the commands of a step in the folder `desk`.
-fn commands(desk: &Path, step: &Step) {
+/// Runs the commands of a step in the folder `sandbox`.
+fn commands(sandbox: &Path, step: &Step) {
     for command in &step.commands {
-        done(program().current_dir(desk).args(command.split_whitespace()));
+        done(program().current_dir(sandbox).args(command.split_whitespace()));
     }
 }
 
@@ -199,7 +199,7 @@ fn commands(desk: &Path, step: &Step) {
 fn pictures() {
     const SIDE: usize = 16;
     const SQUARE: usize = scenes::SIDE / SIDE;
-    step("pictures", |desk, _| {
+    step("pictures", |sandbox, _| {
         let few = (0..).filter(|index| (index % scenes::CLASSES as u64).is_multiple_of(4));
         for (at, index) in few.take(36).enumerate() {
             let scene = scenes::draw(5, index);
@@ -213,7 +213,7 @@ fn pictures() {
                 |i: usize| if mean(&|pixel| 255 * usize::from(scene.mask[pixel]), i) > 127 { 255 } else { 0 };
             let class = scenes::class_name(scene.class);
             let save = |folder: &str, pixels: Vec<u8>, kind| {
-                let path = desk.join(format!("data/{folder}/{class}/{at:02}.png"));
+                let path = sandbox.join(format!("data/{folder}/{class}/{at:02}.png"));
                 fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
                 image::save_buffer(&path, &pixels, SIDE as u32, SIDE as u32, kind).expect("an image");
             };
@@ -233,16 +233,16 @@ fn scenes_and_their_masks() {
 
 #[test]
 fn tokens() {
-    step("tokens", |desk, step| {
-        commands(desk, step);
+    step("tokens", |sandbox, step| {
+        commands(sandbox, step);
         // The frozen cache is found complete.
-        let kept = desk.join("kept");
+        let kept = sandbox.join("kept");
         for path in walk(&frozen("tokens")) {
             copy(&path, &kept.join(path.strip_prefix(frozen("tokens")).expect("below")), ["", ""]);
         }
         let plan = step.commands[0].replace("--cache tokens", "--cache kept --plan --json");
         if std::env::var(FREEZE).is_err() {
-            let plan = lines(&done(program().current_dir(desk).args(plan.split_whitespace())));
+            let plan = lines(&done(program().current_dir(sandbox).args(plan.split_whitespace())));
             assert_eq!((&plan[0]["images"], &plan[0]["done"]), (&36.into(), &36.into()));
         }
     });
@@ -285,21 +285,21 @@ fn tables_of_a_report() {
 
 #[test]
 fn a_stopped_run() {
-    step("stopped", |desk, _| {
+    step("stopped", |sandbox, _| {
         let settings = TrainSettings {
-            backbone: desk.join("backbone").display().to_string(),
-            data: Some(desk.join("data")),
+            backbone: sandbox.join("backbone").display().to_string(),
+            data: Some(sandbox.join("data")),
             heads: ["linear-bn", "sinkhorn"].map(str::to_owned).into(),
             head_settings: "state_dim=4".into(),
             epochs: 3,
             batch: 8,
             seeds: 1,
             device: "cpu".into(),
-            tokens: TokenSettings { cache: Some(desk.join("tokens")), ..TokenSettings::default() },
+            tokens: TokenSettings { cache: Some(sandbox.join("tokens")), ..TokenSettings::default() },
             ..TrainSettings::default()
         };
-        let plan = TrainPlan::new(settings, desk.join("backbone")).expect("a plan");
-        let spec = TrainSpec { plan, out: desk.join("stopped"), resume: false };
+        let plan = TrainPlan::new(settings, sandbox.join("backbone")).expect("a plan");
+        let spec = TrainSpec { plan, out: sandbox.join("stopped"), resume: false };
         let end = train::run(device::choose, &spec, &mut |event| match event {
             Event::Epoch { position, .. } if position.epoch == 2 => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),
@@ -310,11 +310,11 @@ fn a_stopped_run() {
 
 #[test]
 fn a_stopped_run_goes_on_to_the_same_numbers() {
-    step("resumed", |desk, step| {
+    step("resumed", |sandbox, step| {
         let checkpoint =
-            Run::open(&desk.join("resumed")).and_then(|run| run.checkpoint()).expect("a checkpoint");
+            Run::open(&sandbox.join("resumed")).and_then(|run| run.checkpoint()).expect("a checkpoint");
         assert_eq!((checkpoint.position.epoch, checkpoint.trainers.len()), (2, 2));
-        commands(desk, step);
+        commands(sandbox, step);
     });
 }
 
@@ -341,43 +341,43 @@ fn figures_of_attributions_and_differences() {
 /// The left and the right half of each object are its regions.
 #[test]
 fn regions_and_images_that_are_alike() {
-    step("marked", |desk, step| {
-        let masks = desk.join("data/masks");
+    step("marked", |sandbox, step| {
+        let masks = sandbox.join("data/masks");
         for path in walk(&masks) {
             let mut halves = image::open(&path).expect("a mask").to_luma8();
             for (x, _, pixel) in halves.enumerate_pixels_mut() {
                 pixel.0[0] = u8::from(pixel.0[0] > 127) * (1 + u8::from(x > 7));
             }
-            let to = desk.join("halves").join(path.strip_prefix(&masks).expect("below"));
+            let to = sandbox.join("halves").join(path.strip_prefix(&masks).expect("below"));
             fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
             halves.save(&to).expect("written");
         }
-        commands(desk, step);
+        commands(sandbox, step);
     });
 }
 
 /// The run's `evaluation.json` after an evaluation with removal curves.
 #[test]
 fn removal_curves_of_a_run() {
-    step("removals", |desk, step| {
-        commands(desk, step);
-        copy(&desk.join("run/evaluation.json"), &desk.join("removals/evaluation.json"), ["", ""]);
+    step("removals", |sandbox, step| {
+        commands(sandbox, step);
+        copy(&sandbox.join("run/evaluation.json"), &sandbox.join("removals/evaluation.json"), ["", ""]);
     });
 }
 
 /// The run's `evaluation.json` after an evaluation with stability and with the last tokens kept.
 #[test]
 fn stability_of_a_run() {
-    step("stable", |desk, step| {
-        commands(desk, step);
-        copy(&desk.join("run/evaluation.json"), &desk.join("stable/evaluation.json"), ["", ""]);
+    step("stable", |sandbox, step| {
+        commands(sandbox, step);
+        copy(&sandbox.join("run/evaluation.json"), &sandbox.join("stable/evaluation.json"), ["", ""]);
     });
 }
 
 #[test]
 fn tables_of_orders_and_removal_curves() {
-    step("removal_tables", |desk, step| {
-        copy(&desk.join("removals/evaluation.json"), &desk.join("run/evaluation.json"), ["", ""]);
-        commands(desk, step);
+    step("removal_tables", |sandbox, step| {
+        copy(&sandbox.join("removals/evaluation.json"), &sandbox.join("run/evaluation.json"), ["", ""]);
+        commands(sandbox, step);
     });
 }

@@ -11,7 +11,7 @@ use ssmprobe::model::io::failpoint;
 use crate::backbones::{difference, fixtures, flat, image};
 use crate::faults::apart;
 use crate::gpus::gpus;
-use crate::run::{self, Desk};
+use crate::run::{self, Sandbox};
 
 #[test]
 fn without_room_for_a_batch_fewer_images_are_read_at_once() {
@@ -43,9 +43,9 @@ fn without_room_for_a_batch_fewer_images_are_read_at_once() {
 fn an_extraction_says_that_memory_ran_out_and_goes_on() {
     apart("gpu::memory::an_extraction_says_that_memory_ran_out_and_goes_on", || {
         let Some((_, gpu)) = gpus().next() else { return };
-        let desk = Desk::new(9, 3);
-        let dataset = data::open(desk.data()).expect("a dataset");
-        let tokens = TokenSettings { cache: Some(desk.path("cache")), ..TokenSettings::default() };
+        let sandbox = Sandbox::new(9, 3);
+        let dataset = data::open(sandbox.data()).expect("a dataset");
+        let tokens = TokenSettings { cache: Some(sandbox.path("cache")), ..TokenSettings::default() };
         let plan = Plan::new(ExtractOptions::new(run::backbone(), tokens), &dataset).expect("a plan");
         failpoint::device_room(3);
         let (mut said, mut words) = (Vec::new(), Messages::default());

@@ -12,12 +12,12 @@ use ssmprobe::model::backbone::order::MaeOrder;
 use ssmprobe::model::backbone::token_spec::TokenSpec;
 use ssmprobe::model::data::token_cache::Precision;
 
-use super::Desk;
+use super::Sandbox;
 use crate::run::root;
 
-/// A copy of the desk's backbone with some fields of its preprocessing changed.
-fn copy(desk: &Desk, name: &str, changes: &Value) -> ExtractOptions {
-    let to = desk.path(name);
+/// A copy of the sandbox's backbone with some fields of its preprocessing changed.
+fn copy(sandbox: &Sandbox, name: &str, changes: &Value) -> ExtractOptions {
+    let to = sandbox.path(name);
     fs::create_dir_all(&to).expect("a folder");
     for file in ["config.json", "preprocessor_config.json", "model.safetensors"] {
         fs::copy(crate::run::backbone().join(file), to.join(file)).expect("a copy");
@@ -27,16 +27,16 @@ fn copy(desk: &Desk, name: &str, changes: &Value) -> ExtractOptions {
     let fields = config.as_object_mut().expect("an object");
     fields.extend(changes.as_object().expect("an object").clone());
     fs::write(&path, config.to_string()).expect("room");
-    ExtractOptions { backbone: to, ..desk.wanted() }
+    ExtractOptions { backbone: to, ..sandbox.wanted() }
 }
 
 #[test]
 fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
-    let desk = Desk::new();
-    let dataset = desk.dataset();
+    let sandbox = Sandbox::new();
+    let dataset = sandbox.dataset();
     let plan = |wanted: &ExtractOptions| Plan::new(wanted.clone(), &dataset).expect("a plan");
     // The same backbone elsewhere has the same tokens.
-    assert!(plan(&copy(&desk, "same", &json!({}))).complete());
+    assert!(plan(&copy(&sandbox, "same", &json!({}))).complete());
 
     let mut all: Vec<(String, ExtractOptions)> = Vec::new();
     for changes in [
@@ -53,10 +53,10 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         json!({"size": {"shortest_edge": 36}, "do_center_crop": true, "crop_size": {"height": 32, "width": 32}}),
     ] {
         let name = format!("{}", all.len());
-        all.push((changes.to_string(), copy(&desk, &name, &changes)));
+        all.push((changes.to_string(), copy(&sandbox, &name, &changes)));
     }
-    let kept = |tokens: TokenSettings| ExtractOptions { tokens, ..desk.wanted() };
-    let taken = |token_spec: TokenSpec| kept(TokenSettings { token_spec, ..desk.wanted().tokens });
+    let kept = |tokens: TokenSettings| ExtractOptions { tokens, ..sandbox.wanted() };
+    let taken = |token_spec: TokenSpec| kept(TokenSettings { token_spec, ..sandbox.wanted().tokens });
     all.push(("layer".into(), taken(TokenSpec { layer: Some(1), ..TokenSpec::default() })));
     all.push(("size".into(), taken(TokenSpec { size: Some(64), ..TokenSpec::default() })));
     all.push((
@@ -65,9 +65,9 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     ));
     all.push((
         "precision".into(),
-        kept(TokenSettings { precision: Precision::Float32, ..desk.wanted().tokens }),
+        kept(TokenSettings { precision: Precision::Float32, ..sandbox.wanted().tokens }),
     ));
-    let weights = copy(&desk, "weights", &json!({}));
+    let weights = copy(&sandbox, "weights", &json!({}));
     let path = weights.backbone.join("model.safetensors");
     let mut bytes = fs::read(&path).expect("weights");
     *bytes.last_mut().expect("some") ^= 1;
@@ -82,7 +82,7 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
         ));
     }
 
-    let mut known = HashMap::from([(plan(&desk.wanted()).folder(), "as it was".to_owned())]);
+    let mut known = HashMap::from([(plan(&sandbox.wanted()).folder(), "as it was".to_owned())]);
     for (change, wanted) in all {
         let plan = plan(&wanted);
         assert!(plan.done == 0 && !plan.complete(), "{change}: tokens of another making");
@@ -95,15 +95,15 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
     let of_row = |row: usize| {
         let mut dataset = dataset.clone();
         dataset.samples[0].source.row = Some(row);
-        Plan::new(desk.wanted(), &dataset).expect("a plan").folder()
+        Plan::new(sandbox.wanted(), &dataset).expect("a plan").folder()
     };
     assert_ne!(of_row(0), of_row(1));
 
     // A changed image, and an additional one.
     let image = &dataset.samples[0].source.path;
     image::save_buffer(image, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
-    assert!(!desk.plan().complete(), "an image that changed");
-    let other = Desk::new();
+    assert!(!sandbox.plan().complete(), "an image that changed");
+    let other = Sandbox::new();
     let more = other.data().join("train/ant/more.png");
     image::save_buffer(more, &[9; 48], 4, 4, image::ColorType::Rgb8).expect("an image");
     let mut plan = other.plan();
@@ -118,10 +118,10 @@ fn tokens_of_another_preprocessing_backbone_layer_or_dataset_are_not_reused() {
 /// The number of heads is in `config.json` alone: the weights' names and shapes do not tell it.
 #[test]
 fn tokens_of_the_same_weights_with_another_configuration_are_refused() {
-    let desk = Desk::new();
-    let dataset = desk.dataset();
-    let options = copy(&desk, "own", &json!({}));
-    let tokens = TokenSettings { cache: Some(desk.path("kept")), ..options.tokens.clone() };
+    let sandbox = Sandbox::new();
+    let dataset = sandbox.dataset();
+    let options = copy(&sandbox, "own", &json!({}));
+    let tokens = TokenSettings { cache: Some(sandbox.path("kept")), ..options.tokens.clone() };
     let options = ExtractOptions { tokens, ..options };
     let plan = || Plan::new(options.clone(), &dataset);
     let whole = plan().expect("a plan").run(&dataset, &Device::flex(), &mut |_| ControlFlow::Continue(()));
@@ -139,14 +139,14 @@ fn tokens_of_the_same_weights_with_another_configuration_are_refused() {
 /// With another mean the pixels, and so the tokens, differ: cached ones are not reused.
 #[test]
 fn a_training_after_the_mean_was_changed_takes_its_tokens_anew() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["gap"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["gap"]);
     (plan.settings.seeds, plan.settings.epochs) = (1, 1);
-    let first = desk.trained(&plan, "first");
-    plan.backbone = copy(&desk, "other", &json!({"image_mean": [0.1, 0.2, 0.3]})).backbone;
-    let second = desk.trained(&plan, "second");
+    let first = sandbox.trained(&plan, "first");
+    plan.backbone = copy(&sandbox, "other", &json!({"image_mean": [0.1, 0.2, 0.3]})).backbone;
+    let second = sandbox.trained(&plan, "second");
     assert_ne!(first.manifest.tokens.preprocessing, second.manifest.tokens.preprocessing);
     let [first, second] = [first, second].map(|run| run.losses(0).expect("losses").expect("some").heads);
     assert_ne!(first, second);
-    assert_eq!(fs::read_dir(desk.path("tokens")).expect("a folder").count(), 2, "two caches");
+    assert_eq!(fs::read_dir(sandbox.path("tokens")).expect("a folder").count(), 2, "two caches");
 }

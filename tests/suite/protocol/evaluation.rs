@@ -8,7 +8,7 @@ use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::probe::Probe;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run};
 
-use super::Desk;
+use super::Sandbox;
 use crate::close::assert_close;
 use crate::heads::logits_of;
 
@@ -22,8 +22,8 @@ pub struct ProbeLogits {
 }
 
 impl ProbeLogits {
-    pub fn compute(probe: &Probe, desk: &Desk, images: &[usize], classes: &[usize]) -> Self {
-        let logits = |&image: &usize| logits_of(probe, &desk.tokens(image), image as u64);
+    pub fn compute(probe: &Probe, sandbox: &Sandbox, images: &[usize], classes: &[usize]) -> Self {
+        let logits = |&image: &usize| logits_of(probe, &sandbox.tokens(image), image as u64);
         Self { logits: images.iter().map(logits).collect(), classes: classes.to_vec() }
     }
 
@@ -61,9 +61,9 @@ fn file(run: &Run, outcome: &Outcome, which: ProbeCheckpoint) -> Probe {
 
 #[test]
 fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
-    let desk = Desk::new();
-    let run = desk.trained(&desk.train_plan(&["all"]), "run");
-    let parts = ssmprobe::app::jobs::train::Parts::divide(&desk.dataset(), None).expect("parts");
+    let sandbox = Sandbox::new();
+    let run = sandbox.trained(&sandbox.train_plan(&["all"]), "run");
+    let parts = ssmprobe::app::jobs::train::Parts::divide(&sandbox.dataset(), None).expect("parts");
     assert_ne!(parts.select, parts.test);
     let mut apart = 0;
     for outcome in run.outcomes().expect("answers") {
@@ -81,10 +81,10 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
         ] {
             let (probe, reported) = (file(&run, &outcome, which), &outcome.epochs[epoch]);
             let name = format!("{name}, {}", which.name());
-            let test = ProbeLogits::compute(&probe, &desk, &parts.test.images, &parts.test.classes);
+            let test = ProbeLogits::compute(&probe, &sandbox, &parts.test.images, &parts.test.classes);
             test.assert_answers(&name, answers);
             test.assert_accuracy(&format!("{name}, test"), reported.test);
-            let select = ProbeLogits::compute(&probe, &desk, &parts.select.images, &parts.select.classes);
+            let select = ProbeLogits::compute(&probe, &sandbox, &parts.select.images, &parts.select.classes);
             select.assert_accuracy(&format!("{name}, selection"), reported.select);
             let training = probe.meta.training.as_ref().expect("what it was trained on");
             assert_eq!(training["epoch"]["epoch"], epoch + 1, "{name}");
@@ -99,12 +99,12 @@ fn probe_files_hold_what_their_run_says_of_the_best_and_the_last_epoch() {
 
 #[test]
 fn evaluation_changes_neither_parameters_nor_moments() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["linear-bn", "random-dynamic", "gumbel-sinkhorn", "transformer"]);
     plan.settings.seeds = 1;
     let mut before: Vec<(Arrays, Arrays)> = Vec::new();
     let mut compared = 0;
-    desk.train(&plan, "run", &mut |event| {
+    sandbox.train(&plan, "run", &mut |event| {
         let (Event::Step { trainers, .. } | Event::Epoch { trainers, .. }) = &event else {
             return ControlFlow::Continue(());
         };

@@ -75,34 +75,34 @@ fn below(all: &Arrays, prefix: &str) -> Arrays {
 }
 
 /// The peer's dataset on disk, its tokens in a cache, and room for runs.
-struct Desk {
+struct Sandbox {
     folder: TempDir,
     tokens: Arrays,
 }
 
-impl Desk {
+impl Sandbox {
     fn new() -> Self {
         Self::with(|_, tokens| tokens)
     }
 
     /// The same, with the tokens of every image passed through `change` with its number.
     fn with(change: impl Fn(usize, Tokens) -> Tokens) -> Self {
-        let desk = Self { folder: TempDir::new().expect("a folder"), tokens: arrays("peer.safetensors") };
+        let sandbox = Self { folder: TempDir::new().expect("a folder"), tokens: arrays("peer.safetensors") };
         for (image, place) in peer()["images"].as_array().expect("images").iter().enumerate() {
             let [split, class] = [0, 1].map(|at| place[at].as_str().expect("a word"));
-            let path = desk.data().join(split).join(class).join(format!("{image:02}.png"));
+            let path = sandbox.data().join(split).join(class).join(format!("{image:02}.png"));
             fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
             image::save_buffer(&path, &[image as u8; 12], 2, 2, image::ColorType::Rgb8).expect("an image");
         }
-        let plan = desk.plan();
+        let plan = sandbox.plan();
         let mut writer =
-            Writer::open(&desk.path("tokens"), plan.source().clone(), plan.images).expect("a cache");
+            Writer::open(&sandbox.path("tokens"), plan.source().clone(), plan.images).expect("a cache");
         for image in 0..plan.images {
-            writer.push(Some(change(image, desk.tokens(image))), None).expect("room");
+            writer.push(Some(change(image, sandbox.tokens(image))), None).expect("room");
         }
         writer.finish().expect("all images");
-        assert!(desk.plan().complete());
-        desk
+        assert!(sandbox.plan().complete());
+        sandbox
     }
 
     fn path(&self, name: &str) -> PathBuf {

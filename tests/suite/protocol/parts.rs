@@ -10,7 +10,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::Labelled;
 use ssmprobe::model::train::run::{Run, Selection, Truth};
 
-use super::Desk;
+use super::Sandbox;
 
 fn count(part: &Labelled, class: usize) -> usize {
     part.classes.iter().filter(|other| **other == class).count()
@@ -22,7 +22,7 @@ fn set(part: &Labelled) -> BTreeSet<usize> {
 
 #[test]
 fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves() {
-    let dataset = Desk::new().dataset();
+    let dataset = Sandbox::new().dataset();
     let whole = Parts::divide(&dataset, None).expect("parts");
     assert_eq!((whole.selection, whole.select.images.len()), (Selection::Val, 13));
     // Of classes of 10, 9 and 7 images: the share, rounded, at least one and never all.
@@ -53,7 +53,7 @@ fn a_share_of_every_class_of_train_picks_the_best_epoch_and_nothing_else_moves()
 
 #[test]
 fn without_validation_images_the_test_images_pick_and_that_is_said() {
-    let mut dataset = Desk::new().dataset();
+    let mut dataset = Sandbox::new().dataset();
     dataset.samples.retain(|sample| sample.split != Split::Val);
     let parts = Parts::divide(&dataset, None).expect("parts");
     assert_eq!((parts.selection, &parts.select), (Selection::Test, &parts.test));
@@ -82,7 +82,7 @@ fn what_is_held_out_depends_on_the_seed_and_every_image_has_its_turn() {
 
 #[test]
 fn what_is_set_aside_is_not_trained_on() {
-    let dataset = Desk::new().dataset();
+    let dataset = Sandbox::new().dataset();
     let parts = Parts::divide(&dataset, Some(0.3)).expect("parts");
     let (aside, test) = (set(&parts.select), set(&parts.test));
     // Tokens so large that a single step on one of them would have a loss beyond all others.
@@ -90,11 +90,11 @@ fn what_is_set_aside_is_not_trained_on() {
         let scale = if aside.contains(&image) || test.contains(&image) { 3000.0 } else { 1.0 };
         Tokens { patches: tokens.patches.iter().map(|x| x.clamp(-10.0, 10.0) * scale).collect(), ..tokens }
     };
-    let desk = Desk::with(large);
-    let mut plan = desk.train_plan(&["gap"]);
+    let sandbox = Sandbox::with(large);
+    let mut plan = sandbox.train_plan(&["gap"]);
     (plan.settings.selection, plan.settings.rate) = (Some(0.3), 1e-6);
     let mut losses = Vec::new();
-    let summary = desk.train(&plan, "run", &mut |event| {
+    let summary = sandbox.train(&plan, "run", &mut |event| {
         if let Event::Step { trainers, .. } = event {
             losses.extend(trainers[0].progress.running.loss());
         }
@@ -108,13 +108,13 @@ fn what_is_set_aside_is_not_trained_on() {
 
 #[test]
 fn parts_with_the_same_head_and_seed_or_other_test_images_are_not_joined() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["gap"]);
-    let mut one = desk.trained(&plan, "one");
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["gap"]);
+    let mut one = sandbox.trained(&plan, "one");
     plan.settings.first_seed = 1;
-    let other = desk.trained(&plan, "other");
+    let other = sandbox.trained(&plan, "other");
     let parts = [one.folder(), other.folder()].map(std::path::Path::to_owned);
-    let error = Run::join(&desk.path("whole"), &parts).expect_err("both have seed 1").to_string();
+    let error = Run::join(&sandbox.path("whole"), &parts).expect_err("both have seed 1").to_string();
     assert!(error.contains("other and ") && error.contains("one both trained `gap` with seed 1"), "{error}");
     // Nor are those that were tested on other images.
     one.set_seeds(&[0]).expect("written");
@@ -123,11 +123,11 @@ fn parts_with_the_same_head_and_seed_or_other_test_images_are_not_joined() {
     let write =
         |truth: &Truth| std::fs::write(&path, serde_json::to_vec(truth).expect("JSON")).expect("written");
     write(&elsewhere);
-    let error = Run::join(&desk.path("whole"), &parts).expect_err("other images").to_string();
+    let error = Run::join(&sandbox.path("whole"), &parts).expect_err("other images").to_string();
     assert!(error.contains("they differ in `answers/truth.json`"), "{error}");
-    assert!(!desk.path("whole").exists());
+    assert!(!sandbox.path("whole").exists());
     write(&truth);
     one.keep_unreadable(&[3]).expect("written");
-    let whole = Run::join(&desk.path("whole"), &parts).expect("they are of one training");
+    let whole = Run::join(&sandbox.path("whole"), &parts).expect("they are of one training");
     assert_eq!((&*whole.manifest.seeds, whole.unreadable()), (&[0, 1, 2][..], Some(vec![3])));
 }

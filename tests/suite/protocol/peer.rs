@@ -16,7 +16,7 @@ use ssmprobe::model::train::classifier::Model;
 use ssmprobe::model::train::run::{Metric, Outcome, ProbeCheckpoint, Run};
 use ssmprobe::model::train::{HeadTrainer, TrainCursor};
 
-use super::{Desk, GRID, SEEDS, WIDTH, arrays, below, folder, peer, shuffle};
+use super::{GRID, SEEDS, Sandbox, WIDTH, arrays, below, folder, peer, shuffle};
 use crate::close::assert_close;
 use crate::evidence::{floats, number};
 use crate::run::{done, lines, program, succeeds};
@@ -62,11 +62,11 @@ fn rate(before: &Arrays, trainer: &HeadTrainer) -> f64 {
 
 #[test]
 fn a_run_is_that_of_pytorch() {
-    let (desk, peer, values) = (Desk::new(), peer(), arrays("peer.safetensors"));
+    let (sandbox, peer, values) = (Sandbox::new(), peer(), arrays("peer.safetensors"));
     let start = arrays("start.safetensors");
     let mut rates: HashMap<(String, u64), Vec<f64>> = HashMap::new();
     let mut before: HashMap<(String, u64), Arrays> = HashMap::new();
-    let summary = desk.train(&desk.train_plan(&HEADS), "run", &mut |event| {
+    let summary = sandbox.train(&sandbox.train_plan(&HEADS), "run", &mut |event| {
         if let Event::Step { seed, trainers, .. } = event {
             for trainer in trainers {
                 let key = (trainer.name.clone(), seed);
@@ -170,16 +170,16 @@ fn assert_reported_everywhere(run: &Run, peer: &Value) {
 /// and baselines, fitted to the training images, have those of scikit-learn.
 #[test]
 fn the_verbs_say_what_the_peer_says() {
-    let (desk, peer) = (Desk::new(), peer());
+    let (sandbox, peer) = (Sandbox::new(), peer());
     let verb = |verb: &str| {
         let mut command = program();
-        command.args([verb, "--json", "--device", "cpu", "--cache"]).arg(desk.path("tokens"));
+        command.args([verb, "--json", "--device", "cpu", "--cache"]).arg(sandbox.path("tokens"));
         command
     };
     let mut train = verb("train");
-    train.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(desk.data());
+    train.arg("--backbone").arg(crate::run::backbone()).arg("--data").arg(sandbox.data());
     train.args(["--heads", "gap,sinkhorn", "--config", super::STATES, "--epochs", "4", "--batch", "8"]);
-    train.args(["--rate", "0.02", "--seeds", "2", "--out"]).arg(desk.path("run"));
+    train.args(["--rate", "0.02", "--seeds", "2", "--out"]).arg(sandbox.path("run"));
     let (stdout, stderr) = succeeds(&mut train);
     for (seed, head) in SEEDS.into_iter().flat_map(|seed| ["gap", "sinkhorn"].map(|head| (seed, head))) {
         let last = &of(&peer, head, seed)["epochs"][3];
@@ -213,7 +213,7 @@ fn the_verbs_say_what_the_peer_says() {
     }
     for (which, flag) in [(ProbeCheckpoint::Best, "--baselines"), (ProbeCheckpoint::Last, "--last")] {
         let mut eval = verb("eval");
-        let found = lines(&done(eval.arg(flag).arg("--run").arg(desk.path("run"))));
+        let found = lines(&done(eval.arg(flag).arg("--run").arg(sandbox.path("run"))));
         let of_event =
             |event: &str| found.iter().filter(|x| x["event"] == *event).cloned().collect::<Vec<_>>();
         let probes = of_event("probe");
@@ -244,9 +244,9 @@ fn the_verbs_say_what_the_peer_says() {
 /// Initial values of heads and orders of images are those recorded for the peer: changing them would change every earlier run.
 #[test]
 fn starts_and_orders_are_those_of_earlier_runs() {
-    let desk = Desk::new();
+    let sandbox = Sandbox::new();
     let (plan, dataset, device) =
-        (desk.train_plan(&HEADS), desk.dataset(), device::choose("cpu").expect("a device"));
+        (sandbox.train_plan(&HEADS), sandbox.dataset(), device::choose("cpu").expect("a device"));
     let parts = ssmprobe::app::jobs::train::Parts::divide(&dataset, None).expect("parts");
     let size = [plan.settings.batch, plan.settings.epochs];
     let mut now: Vec<(String, Vec<usize>, Vec<f32>)> = Vec::new();

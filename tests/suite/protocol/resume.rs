@@ -14,7 +14,7 @@ use ssmprobe::model::tokens::Tokens;
 use ssmprobe::model::train::TrainCursor;
 use ssmprobe::model::train::run::{Outcome, ProbeCheckpoint, Run, RunError};
 
-use super::{Desk, arrays, below};
+use super::{Sandbox, arrays, below};
 use crate::faults::stride;
 use crate::run::files;
 
@@ -30,24 +30,24 @@ pub fn contents(run: &Run) -> Contents {
 }
 
 /// Trains, stops after event `cut` and resumes; the run, and whether there was such an event.
-fn train_in_two(desk: &Desk, plan: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
+fn train_in_two(sandbox: &Sandbox, plan: &TrainPlan, out: &str, cut: usize) -> (Run, bool) {
     let mut events = 0;
-    let first = desk.train(plan, out, &mut |event| {
+    let first = sandbox.train(plan, out, &mut |event| {
         let counts = !matches!(event, Event::Plan { .. } | Event::Extract { .. } | Event::Begin { .. });
         events += usize::from(counts);
         if counts && events == cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    (if first.finished { first.run } else { desk.trained(plan, out) }, events >= cut)
+    (if first.finished { first.run } else { sandbox.trained(plan, out) }, events >= cut)
 }
 
 /// Asserts that a run, stopped after any event or every `step`-th, ends with the contents of `whole`; the number of the
 /// last event asked for, which there is not. Folders' names begin with `name`.
 #[track_caller]
-pub fn cut_anywhere(desk: &Desk, plan: &TrainPlan, name: &str, whole: &Contents, step: usize) -> usize {
+pub fn cut_anywhere(sandbox: &Sandbox, plan: &TrainPlan, name: &str, whole: &Contents, step: usize) -> usize {
     let mut cut = 1;
     loop {
         let out = format!("{name}cut-{cut}");
-        let (run, there) = train_in_two(desk, plan, &out, cut);
+        let (run, there) = train_in_two(sandbox, plan, &out, cut);
         assert!(contents(&run) == *whole, "{out} ends otherwise");
         if !there {
             return cut;
@@ -58,11 +58,11 @@ pub fn cut_anywhere(desk: &Desk, plan: &TrainPlan, name: &str, whole: &Contents,
 
 #[test]
 fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
-    let desk = Desk::new();
-    let plan = desk.train_plan(&["linear-bn", "random-dynamic"]);
-    let whole = contents(&desk.trained(&plan, "whole"));
+    let sandbox = Sandbox::new();
+    let plan = sandbox.train_plan(&["linear-bn", "random-dynamic"]);
+    let whole = contents(&sandbox.trained(&plan, "whole"));
     assert_eq!((whole.0.len(), whole.1.len()), (2 * 2 * 2 + 2, 4));
-    let cut = cut_anywhere(&desk, &plan, "", &whole, stride(5));
+    let cut = cut_anywhere(&sandbox, &plan, "", &whole, stride(5));
     // Steps, batches of evaluation (2 of val, 2 of test), epochs, seeds.
     let events = 2 * (4 * (4 + 4 + 1) + 1);
     assert!(cut > events && cut <= events + stride(5), "{cut}");
@@ -70,10 +70,10 @@ fn a_run_stopped_after_any_event_ends_as_one_that_was_not() {
 
 #[test]
 fn a_run_that_another_begins_is_one_to_wait_for_before_any_token_is_extracted() {
-    let desk = Desk::new();
-    let plan = desk.train_plan(&["linear-bn"]);
+    let sandbox = Sandbox::new();
+    let plan = sandbox.train_plan(&["linear-bn"]);
     for resume in [false, true] {
-        let spec = TrainSpec { plan: plan.clone(), out: desk.path(&format!("run-{resume}")), resume };
+        let spec = TrainSpec { plan: plan.clone(), out: sandbox.path(&format!("run-{resume}")), resume };
         let mut twin = None;
         let first = train::run(device::choose, &spec, &mut |event| {
             if matches!(event, Event::Plan { .. }) {
@@ -89,25 +89,25 @@ fn a_run_that_another_begins_is_one_to_wait_for_before_any_token_is_extracted() 
 
 #[test]
 fn a_run_on_random_crops_that_is_stopped_after_any_event_ends_as_one_that_was_not() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["linear-bn"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["linear-bn"]);
     (plan.settings.seeds, plan.settings.epochs, plan.settings.augment) = (1, 2, Augmentation::Crop);
-    let whole = contents(&desk.trained(&plan, "whole"));
-    let cut = cut_anywhere(&desk, &plan, "", &whole, stride(5));
+    let whole = contents(&sandbox.trained(&plan, "whole"));
+    let cut = cut_anywhere(&sandbox, &plan, "", &whole, stride(5));
     assert!(cut > 2 * (4 + 4 + 1), "{cut}");
     plan.settings.augment = Augmentation::None;
-    plan.settings.tokens.cache = Some(desk.path("own"));
-    assert!(contents(&desk.trained(&plan, "plain")) != whole, "crops that change nothing");
+    plan.settings.tokens.cache = Some(sandbox.path("own"));
+    assert!(contents(&sandbox.trained(&plan, "plain")) != whole, "crops that change nothing");
 }
 
 /// Its weights are those after the step, not those whose accuracy the last epoch has.
 #[test]
 fn the_last_probe_of_a_training_that_was_stopped_within_an_epoch_has_no_accuracy() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["gap"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["gap"]);
     plan.settings.seeds = 1;
     let stopped = |out: &str, stop: fn(&Event) -> bool| {
-        let summary = desk.train(&plan, out, &mut |event| match stop(&event) {
+        let summary = sandbox.train(&plan, out, &mut |event| match stop(&event) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         });
@@ -143,16 +143,16 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     let large = *batches[0][0].iter().max_by_key(|image| place(**image)).expect("images");
     let broken = batches[0].len() + place(large);
     assert!(broken >= 6, "a broken step with others before it in its epoch: {broken}");
-    let desk = Desk::with(|image, tokens| match image == large {
+    let sandbox = Sandbox::with(|image, tokens| match image == large {
         true => {
             Tokens { patches: tokens.patches.iter().map(|x| (3e4 * x).clamp(-6e4, 6e4)).collect(), ..tokens }
         }
         false => tokens,
     });
-    let mut plan = desk.train_plan(&["gap"]);
+    let mut plan = sandbox.train_plan(&["gap"]);
     (plan.settings.rate, plan.settings.seeds) = (1e35, 1);
     let mut steps: Vec<Arrays> = vec![below(&arrays("start.safetensors"), "s0/gap/")];
-    let whole = desk.train(&plan, "whole", &mut |event| {
+    let whole = sandbox.train(&plan, "whole", &mut |event| {
         if let Event::Step { trainers, .. } = &event {
             steps.push(trainers[0].model.params().to_trained());
         }
@@ -171,7 +171,7 @@ fn a_loss_that_breaks_after_a_stop_falls_back_to_the_last_values_that_gave_a_fin
     same(&whole.run, "uninterrupted");
     let expected = contents(&whole.run);
     for cut in 1.. {
-        let (run, there) = train_in_two(&desk, &plan, &format!("cut-{cut}"), cut);
+        let (run, there) = train_in_two(&sandbox, &plan, &format!("cut-{cut}"), cut);
         same(&run, &format!("stopped after event {cut}"));
         assert!(contents(&run) == expected, "stopped after event {cut}");
         if !there {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use ssmprobe::app::jobs::train::Event;
 use ssmprobe::app::jobs::train::tensorboard::TensorBoard;
 
-use super::Desk;
+use super::Sandbox;
 use crate::run::{self, assert_ends, done};
 
 /// An epoch, and its scalars by tag.
@@ -125,15 +125,15 @@ fn assert_same(run: &Path, board: &Path, start: f64, epochs: usize) -> usize {
 /// Stopped after every event in turn and resumed: every step is there once, with the numbers of the run.
 #[test]
 fn every_step_stands_once_wherever_a_training_was_stopped() {
-    let desk = Desk::new();
-    let plan = desk.train_plan(&["linear-bn", "gap"]);
+    let sandbox = Sandbox::new();
+    let plan = sandbox.train_plan(&["linear-bn", "gap"]);
     let config = plan.settings.config();
-    let board = desk.path("board");
+    let board = sandbox.path("board");
     for cut in (1..).step_by(3) {
         let (run, mut events) = (format!("run-{cut}"), 0);
         for resumed in [false, true] {
             let mut writer = TensorBoard::open(&board, &run, resumed).expect("a folder");
-            desk.train(&plan, &run, &mut |event| {
+            sandbox.train(&plan, &run, &mut |event| {
                 let counts = matches!(
                     event,
                     Event::Begin { .. } | Event::Step { .. } | Event::Epoch { .. } | Event::Seed
@@ -142,7 +142,7 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
                 let stops = !resumed && counts && events == cut;
                 // A kill may come between a write of the run and that of its event file.
                 if matches!(event, Event::Begin { .. } | Event::Epoch { .. }) && !(stops && cut % 2 == 0) {
-                    writer.write(&desk.path(&run)).expect("written");
+                    writer.write(&sandbox.path(&run)).expect("written");
                 }
                 if stops { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
@@ -150,7 +150,7 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
                 break;
             }
         }
-        let steps = assert_same(&desk.path(&run), &board.join(&run), config.rate, config.epochs);
+        let steps = assert_same(&sandbox.path(&run), &board.join(&run), config.rate, config.epochs);
         assert_eq!(steps, 2 * 2 * config.epochs, "stopped after event {cut}");
         if events < cut {
             assert!(cut > 20, "{cut}");
@@ -162,10 +162,10 @@ fn every_step_stands_once_wherever_a_training_was_stopped() {
 /// A file whose end is damaged, or belongs to another training, is truncated to its valid part and continued.
 #[test]
 fn what_is_wrong_in_a_file_is_cut_off() {
-    let desk = Desk::new();
-    let plan = desk.train_plan(&["gap"]);
-    let (config, board) = (plan.settings.config(), desk.path("board"));
-    let run = desk.trained(&plan, "run").folder().to_owned();
+    let sandbox = Sandbox::new();
+    let plan = sandbox.train_plan(&["gap"]);
+    let (config, board) = (plan.settings.config(), sandbox.path("board"));
+    let run = sandbox.trained(&plan, "run").folder().to_owned();
     let write = || TensorBoard::open(&board, "run", true).expect("a folder").write(&run);
     write().expect("written");
     assert_eq!(assert_same(&run, &board.join("run"), config.rate, config.epochs), 2 * config.epochs);
@@ -188,17 +188,17 @@ fn what_is_wrong_in_a_file_is_cut_off() {
 /// refused before anything is trained.
 #[test]
 fn the_flag_writes_along_and_mixes_no_runs() {
-    let desk = run::Desk::new(24, 12);
-    let board = desk.path("board");
+    let sandbox = run::Sandbox::new(24, 12);
+    let board = sandbox.path("board");
     let flag = ["--tensorboard", board.to_str().expect("text")];
-    done(&mut desk.train("run", 2, &flag));
-    assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 2 * 2);
-    done(&mut desk.train("run", 2, &[&flag[..], &["--resume", "--seeds", "3"]].concat()));
-    assert_eq!(assert_same(&desk.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
-    assert_ends(&mut desk.train("elsewhere/run", 2, &flag), 2, &["has the events of another run"]);
-    assert!(!desk.path("elsewhere").exists());
-    fs::write(desk.path("file"), "").expect("room");
-    let file = desk.path("file").display().to_string();
-    assert_ends(&mut desk.train("other", 2, &["--tensorboard", &file]), 2, &["--tensorboard"]);
-    assert!(!desk.path("other").exists());
+    done(&mut sandbox.train("run", 2, &flag));
+    assert_eq!(assert_same(&sandbox.path("run"), &board.join("run"), 1e-3, 2), 2 * 2 * 2);
+    done(&mut sandbox.train("run", 2, &[&flag[..], &["--resume", "--seeds", "3"]].concat()));
+    assert_eq!(assert_same(&sandbox.path("run"), &board.join("run"), 1e-3, 2), 2 * 3 * 2);
+    assert_ends(&mut sandbox.train("elsewhere/run", 2, &flag), 2, &["has the events of another run"]);
+    assert!(!sandbox.path("elsewhere").exists());
+    fs::write(sandbox.path("file"), "").expect("room");
+    let file = sandbox.path("file").display().to_string();
+    assert_ends(&mut sandbox.train("other", 2, &["--tensorboard", &file]), 2, &["--tensorboard"]);
+    assert!(!sandbox.path("other").exists());
 }

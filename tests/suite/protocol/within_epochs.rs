@@ -8,7 +8,7 @@ use ssmprobe::model::io::array::Arrays;
 use ssmprobe::model::train::protocol::Protocol;
 use ssmprobe::model::train::run::Outcome;
 
-use super::Desk;
+use super::Sandbox;
 use super::evaluation::ProbeLogits;
 use super::resume::{contents, cut_anywhere};
 use crate::faults::stride;
@@ -18,16 +18,16 @@ const EVERY: usize = 3;
 
 #[test]
 fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["linear-bn", "gap"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["linear-bn", "gap"]);
     plan.settings.seeds = 1;
-    let plain = desk.trained(&plan, "plain");
+    let plain = sandbox.trained(&plan, "plain");
     plan.settings.evaluate_every = Some(EVERY);
-    let parts = Parts::divide(&desk.dataset(), None).expect("parts");
+    let parts = Parts::divide(&sandbox.dataset(), None).expect("parts");
     let mut evaluated: Vec<(String, usize)> = Vec::new();
     let mut evaluations = 0;
     let mut steps: Vec<Vec<Arrays>> = Vec::new();
-    let run = desk.train(&plan, "run", &mut |event| {
+    let run = sandbox.train(&plan, "run", &mut |event| {
         match event {
             Event::Step { trainers, .. } => {
                 steps.push(trainers.iter().map(|trainer| trainer.model.params().to_trained()).collect());
@@ -48,10 +48,10 @@ fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
                         trainer.name
                     );
                     let arrays = trainer.model.params().to_arrays();
-                    let meta = desk.plan().backbone.clone();
-                    let probe = trainer.model.probe_of(arrays, meta, desk.dataset().classes, None);
+                    let meta = sandbox.plan().backbone.clone();
+                    let probe = trainer.model.probe_of(arrays, meta, sandbox.dataset().classes, None);
                     for (part, percent) in [(&parts.test, epoch.test), (&parts.select, epoch.select)] {
-                        let logits = ProbeLogits::compute(&probe, &desk, &part.images, &part.classes);
+                        let logits = ProbeLogits::compute(&probe, &sandbox, &part.images, &part.classes);
                         logits.assert_accuracy(&format!("{}, step {step}", trainer.name), percent);
                     }
                     evaluated.push((trainer.name.clone(), step));
@@ -83,15 +83,15 @@ fn heads_are_evaluated_within_epochs_and_nothing_else_changes() {
 
 #[test]
 fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
-    let desk = Desk::new();
+    let sandbox = Sandbox::new();
     for protocol in [Protocol::Paper, Protocol::Dinov2Linear] {
-        let mut plan = desk.train_plan(&["linear-bn"]);
+        let mut plan = sandbox.train_plan(&["linear-bn"]);
         plan.settings.seeds = 1;
         (plan.settings.evaluate_every, plan.settings.protocol) = (Some(EVERY), protocol);
         let name = |what: &str| format!("{}-{what}", protocol.name());
-        let whole = contents(&desk.trained(&plan, &name("whole")));
+        let whole = contents(&sandbox.trained(&plan, &name("whole")));
         assert_eq!(whole.1[0].between.len(), 4);
-        let cut = cut_anywhere(&desk, &plan, &name(""), &whole, stride(3));
+        let cut = cut_anywhere(&sandbox, &plan, &name(""), &whole, stride(3));
         // 16 steps, 4 epochs of 2 + 2 batches of evaluation and an end, a seed; 4 times 2 + 2 batches and an event.
         let events = 16 + 4 * 5 + 1 + 4 * 5;
         assert!(cut > events && cut <= events + stride(3), "{cut}");
@@ -100,13 +100,13 @@ fn a_run_with_evaluations_within_epochs_goes_on_to_the_same_bits() {
 
 #[test]
 fn a_protocol_moves_heads_by_its_own_optimiser_and_rates() {
-    let desk = Desk::new();
-    let mut plan = desk.train_plan(&["linear-bn"]);
+    let sandbox = Sandbox::new();
+    let mut plan = sandbox.train_plan(&["linear-bn"]);
     (plan.settings.seeds, plan.settings.epochs) = (1, 11);
     for protocol in [Protocol::MaeLinprobe, Protocol::EfficientProbing] {
         (plan.settings.protocol, plan.settings.rate) = (protocol, 0.4);
         let mut steps: Vec<Arrays> = Vec::new();
-        desk.train(&plan, protocol.name(), &mut |event| {
+        sandbox.train(&plan, protocol.name(), &mut |event| {
             if let Event::Step { trainers, .. } = &event {
                 let velocities = trainers[0].optimizer.to_arrays();
                 assert!(velocities.keys().all(|name| name.ends_with(".velocity")), "{:?}", velocities.keys());
@@ -132,6 +132,6 @@ fn a_protocol_moves_heads_by_its_own_optimiser_and_rates() {
         assert!(moved(1) > 0.0 && moved(30) > 3.0 * moved(3), "{} {}", moved(3), moved(30));
         assert!(moved(43) < 0.5 * moved(40), "after the warm-up it falls: {} {}", moved(40), moved(43));
     }
-    let run = ssmprobe::model::train::run::Run::open(&desk.path("mae-linprobe")).expect("a run");
+    let run = ssmprobe::model::train::run::Run::open(&sandbox.path("mae-linprobe")).expect("a run");
     assert_eq!((run.manifest.config.protocol, run.manifest.config.rate), (Protocol::MaeLinprobe, 0.4));
 }

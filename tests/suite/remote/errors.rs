@@ -7,10 +7,10 @@ use crate::run::prelude::*;
 
 /// Runs `inspect --on` with the script `what` as `ssh`; exit code and standard error.
 fn with_ssh(what: &str, place: &str) -> (i32, String) {
-    let desk = TempDir::new().expect("a folder");
-    write_script(&desk.path().join("ssh"), what);
-    let (code, stderr) = with_path(desk.path(), place);
-    assert!(!desk.path().join("out").exists(), "{stderr}");
+    let sandbox = TempDir::new().expect("a folder");
+    write_script(&sandbox.path().join("ssh"), what);
+    let (code, stderr) = with_path(sandbox.path(), place);
+    assert!(!sandbox.path().join("out").exists(), "{stderr}");
     (code, stderr)
 }
 
@@ -76,22 +76,25 @@ fn what_fails_on_the_way_is_said_with_what_to_do() {
 
 #[test]
 fn without_ssh_nothing_is_tried() {
-    let desk = TempDir::new().expect("a folder");
+    let sandbox = TempDir::new().expect("a folder");
     let probe = fixture("probes/gap.safetensors").display().to_string();
-    let mut command = inspect(&desk.path().join("out"), &["--on", "ssh://gpu1", "--probe", &probe]);
-    assert_ends(command.env("PATH", desk.path()), 1, &["`ssh` cannot be started", "OpenSSH"]);
+    let mut command = inspect(&sandbox.path().join("out"), &["--on", "ssh://gpu1", "--probe", &probe]);
+    assert_ends(command.env("PATH", sandbox.path()), 1, &["`ssh` cannot be started", "OpenSSH"]);
 }
 
 #[test]
 fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
-    let desk = TempDir::new().expect("a folder");
-    let ran = desk.path().join("ran");
-    write_script(&desk.path().join("ssh"), &format!("printf '%s\\n' \"$@\" > '{}'; exit 255", ran.display()));
+    let sandbox = TempDir::new().expect("a folder");
+    let ran = sandbox.path().join("ran");
+    write_script(
+        &sandbox.path().join("ssh"),
+        &format!("printf '%s\\n' \"$@\" > '{}'; exit 255", ran.display()),
+    );
     for place in ["ssh://-oProxyCommand=x", "ssh://a;b", "gpu1", "ssh://gpu1:0"] {
-        let (code, stderr) = with_path(desk.path(), place);
+        let (code, stderr) = with_path(sandbox.path(), place);
         assert!(code == 2 && stderr.contains("expected") && !ran.exists(), "{stderr}");
     }
-    with_path(desk.path(), "ssh://me@gpu1:2222");
+    with_path(sandbox.path(), "ssh://me@gpu1:2222");
     let words = fs::read_to_string(&ran).expect("what ssh was given");
     let words: Vec<&str> = words.lines().collect();
     assert_eq!(
@@ -112,13 +115,13 @@ fn a_place_that_ssh_would_take_for_a_flag_starts_nothing() {
 /// A process that answers like another program is ended, not waited for.
 #[test]
 fn what_is_not_this_program_is_ended() {
-    let desk = TempDir::new().expect("a folder");
-    let pid = desk.path().join("pid");
+    let sandbox = TempDir::new().expect("a folder");
+    let pid = sandbox.path().join("pid");
     write_script(
-        &desk.path().join("ssh"),
+        &sandbox.path().join("ssh"),
         &format!("echo $$ > '{}'; echo Welcome; exec sleep 1000", pid.display()),
     );
-    let (code, stderr) = with_path(desk.path(), "ssh://gpu1");
+    let (code, stderr) = with_path(sandbox.path(), "ssh://gpu1");
     assert!(code == 1 && stderr.contains("Welcome"), "{stderr}");
     until("the end of what answered", || !is_alive(read_pid(&pid)));
 }
@@ -130,7 +133,7 @@ fn a_far_worker_writes_nothing_beside_the_results() {
     use ssmprobe::app::jobs::result_file::ResultFile;
     use ssmprobe::app::jobs::{Event, JobId};
     use ssmprobe::app::remote::frame;
-    let desk = TempDir::new().expect("a folder");
+    let sandbox = TempDir::new().expect("a folder");
     let mut bytes = Vec::new();
     Hello::asking(false).write(&mut bytes).expect("a greeting");
     let (job, path) = (JobId(1), "../beside".into());
@@ -138,30 +141,30 @@ fn a_far_worker_writes_nothing_beside_the_results() {
         frame::write(&mut bytes, &Event::Inspect { job, event }, true).expect("an event");
     }
     frame::write(&mut bytes, &Event::Finished(job), true).expect("an event");
-    let file = desk.path().join("says");
+    let file = sandbox.path().join("says");
     fs::write(&file, bytes).expect("a file");
-    write_script(&desk.path().join("ssh"), &format!("cat '{}'; cat > /dev/null", file.display()));
-    let (code, stderr) = with_path(desk.path(), "ssh://gpu1");
+    write_script(&sandbox.path().join("ssh"), &format!("cat '{}'; cat > /dev/null", file.display()));
+    let (code, stderr) = with_path(sandbox.path(), "ssh://gpu1");
     assert!(code == 1 && stderr.contains("not inside the folder of the results"), "{stderr}");
-    assert!(!desk.path().join("beside").exists());
+    assert!(!sandbox.path().join("beside").exists());
 }
 
 /// The copy of the program ends with the connection: what was installed before stays.
 #[test]
 fn a_program_that_does_not_arrive_whole_is_not_installed() {
-    let desk = TempDir::new().expect("a folder");
-    let installed = desk.path().join(".local/bin/ssmprobe");
+    let sandbox = TempDir::new().expect("a folder");
+    let installed = sandbox.path().join(".local/bin/ssmprobe");
     fs::create_dir_all(installed.parent().expect("a folder")).expect("a folder");
     fs::write(&installed, "whole").expect("a file");
     let ssh = format!(
         "for script; do :; done; export HOME='{}'
         case \"$script\" in *cat*) head -c 1000 | sh -c \"$script\";; *) sh -c \"$script\";; esac",
-        desk.path().display()
+        sandbox.path().display()
     );
-    write_script(&desk.path().join("ssh"), &ssh);
+    write_script(&sandbox.path().join("ssh"), &ssh);
     let mut command = program();
     command.args(["remote", "install", "gpu1"]);
-    command.env("PATH", format!("{}:/usr/bin:/bin", desk.path().display()));
+    command.env("PATH", format!("{}:/usr/bin:/bin", sandbox.path().display()));
     assert_ends(&mut command, 1, &["`copy` failed there"]);
     assert_eq!(fs::read(&installed).expect("a file"), b"whole");
 }

@@ -69,8 +69,8 @@ fn on_local(command: &mut Command) {
 
 #[test]
 fn what_a_child_process_explains_has_the_same_bytes() {
-    let desk = TempDir::new().expect("a folder");
-    let out = desk.path().join("out");
+    let sandbox = TempDir::new().expect("a folder");
+    let out = sandbox.path().join("out");
     let (stdout, files) = outcome(&mut everything(&out), &out);
     // At least one file of each kind, so that none is missing from both.
     for ending in [".npz", ".trace.json", ".gif", ".stability.json", ".causal.json", "summary.csv"] {
@@ -82,8 +82,8 @@ fn what_a_child_process_explains_has_the_same_bytes() {
 
 #[test]
 fn what_is_refused_elsewhere_is_refused_alike() {
-    let desk = TempDir::new().expect("a folder");
-    let out = desk.path().join("out");
+    let sandbox = TempDir::new().expect("a folder");
+    let out = sandbox.path().join("out");
     let probe = fixture("probes/gap.safetensors").display().to_string();
     for (more, code, words) in [
         (
@@ -105,11 +105,11 @@ fn what_is_refused_elsewhere_is_refused_alike() {
 /// Evaluations of a run, with all of their files.
 #[test]
 fn what_a_child_process_evaluates_has_the_same_bytes() {
-    let desk = Desk::new(12, 6);
-    done(&mut desk.train("run", 1, &[]));
-    let (run, out) = (desk.path("run"), desk.path("evaluations"));
+    let sandbox = Sandbox::new(12, 6);
+    done(&mut sandbox.train("run", 1, &[]));
+    let (run, out) = (sandbox.path("run"), sandbox.path("evaluations"));
     let of_run = || {
-        let mut eval = desk.eval("run", &["--ablations", "--anchors", "--json", "--evaluation"]);
+        let mut eval = sandbox.eval("run", &["--ablations", "--anchors", "--json", "--evaluation"]);
         eval.arg(&out);
         eval
     };
@@ -121,18 +121,18 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
     assert!(fs::read(&kept).expect("what is kept in the run") == there);
     assert!(files.len() >= 4 && stdout.contains("\"anchor\"") && stdout.contains("\"survey\""), "{stdout}");
     // Without --json, of probe files, and with a broken image.
-    let broken = desk.data().join("val");
+    let broken = sandbox.data().join("val");
     fs::write(entries(&broken)[0].join("broken.png"), "no picture").expect("a file");
     let probes = tree(&run.join("probes"));
     let (name, _) = probes.iter().find(|(name, _)| name.starts_with("sinkhorn")).expect("a probe");
     let of_files = || {
-        let mut eval = desk.on_data("eval", "cache");
+        let mut eval = sandbox.on_data("eval", "cache");
         eval.args(["--causal", "frozen", "--reading", "random-order", "--evaluation"]).arg(&out);
         eval.arg("--probe").arg(run.join("probes").join(name));
         eval
     };
     same_elsewhere(&of_files, &on_local, &out);
-    fs::remove_dir_all(desk.path("cache")).expect("a cache");
+    fs::remove_dir_all(sandbox.path("cache")).expect("a cache");
     let (_, _, stderr) = run::run(of_files().args(["--on", "local"]));
     assert!(stderr.contains("left out") && stderr.contains("broken.png"), "{stderr}");
 }
@@ -140,11 +140,11 @@ fn what_a_child_process_evaluates_has_the_same_bytes() {
 /// Tokens are cached where they are extracted, and equal those extracted locally.
 #[test]
 fn what_a_child_process_extracts_has_the_same_bytes() {
-    let desk = Desk::new(6, 3);
-    let class = &entries(&desk.data().join("train"))[0];
+    let sandbox = Sandbox::new(6, 3);
+    let class = &entries(&sandbox.data().join("train"))[0];
     fs::write(class.join("broken.png"), "no picture").expect("a file");
     let extract = |cache: &str, more: &[&str]| {
-        let (stdout, stderr) = succeeds(desk.on_data("extract", cache).arg("--json").args(more));
+        let (stdout, stderr) = succeeds(sandbox.on_data("extract", cache).arg("--json").args(more));
         (serde_json::from_str::<serde_json::Value>(&stdout).expect("one document"), stderr)
     };
     let (plan, _) = extract("there", &["--plan", "--on", "local"]);
@@ -163,7 +163,7 @@ fn what_a_child_process_extracts_has_the_same_bytes() {
         "it is cached that there is none: {said}"
     );
     let tokens = |cache: &str| {
-        let shards = tree(&desk.path(cache)).into_iter();
+        let shards = tree(&sandbox.path(cache)).into_iter();
         shards.filter(|(name, _)| name.ends_with(".safetensors")).collect::<Vec<_>>()
     };
     assert!(!tokens("here").is_empty() && tokens("here") == tokens("there"));
@@ -210,22 +210,22 @@ fn is_alive(pid: u32) -> bool {
 }
 
 /// [`start_job`] on a worker in a child process; the client, the worker's process id, and the folder of the results.
-fn start_local_job(desk: &Desk) -> (Child, u32, PathBuf) {
-    let (script, pid) = worker(&desk.path(""));
-    let out = desk.path("out");
+fn start_local_job(sandbox: &Sandbox) -> (Child, u32, PathBuf) {
+    let (script, pid) = worker(&sandbox.path(""));
+    let out = sandbox.path("out");
     let on = ["--on", "local", "--remote-program", script.to_str().expect("text")];
-    let (client, server) = start_job(desk, &on, &out, &pid, None);
+    let (client, server) = start_job(sandbox, &on, &out, &pid, None);
     (client, server, out)
 }
 
 /// Starts a job elsewhere that takes minutes, and waits until it writes; the client, and the worker's process id.
-fn start_job(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
+fn start_job(sandbox: &Sandbox, more: &[&str], out: &Path, pid: &Path, path: Option<&str>) -> (Child, u32) {
     let mut command = run::inspect(16);
     if let Some(path) = path {
         command.env("PATH", path);
     }
     command.args(["--batch", "1", "--stability", "--save-gif", "--causal", "frozen,rerouted,pixels"]);
-    command.args(["--steps", "30", "--image"]).arg(desk.data()).arg("--probe").arg(fixture("probes"));
+    command.args(["--steps", "30", "--image"]).arg(sandbox.data()).arg("--probe").arg(fixture("probes"));
     let child = start(command.args(more).arg("--out").arg(out));
     until("the summary that is being written", || has_temporary(out));
     (child, read_pid(pid))
@@ -233,8 +233,8 @@ fn start_job(desk: &Desk, more: &[&str], out: &Path, pid: &Path, path: Option<&s
 
 #[test]
 fn a_worker_ends_with_who_asked_it() {
-    let desk = Desk::new(60, 1);
-    let (client, server, _) = start_local_job(&desk);
+    let sandbox = Sandbox::new(60, 1);
+    let (client, server, _) = start_local_job(&sandbox);
     assert!(is_alive(server));
     signal(&client, "-KILL");
     assert_eq!(end(client).0, None);
@@ -243,8 +243,8 @@ fn a_worker_ends_with_who_asked_it() {
 
 #[test]
 fn a_worker_that_is_killed_is_told_of() {
-    let desk = Desk::new(60, 1);
-    let (client, server, out) = start_local_job(&desk);
+    let sandbox = Sandbox::new(60, 1);
+    let (client, server, out) = start_local_job(&sandbox);
     kill(server);
     let (code, stderr) = end(client);
     assert!(code == Some(1) && stderr.contains("its program was killed (signal: 9"), "{code:?} {stderr}");
@@ -254,8 +254,8 @@ fn a_worker_that_is_killed_is_told_of() {
 
 #[test]
 fn ctrl_c_stops_the_work_elsewhere_and_keeps_what_was_done() {
-    let desk = Desk::new(60, 1);
-    let (client, server, out) = start_local_job(&desk);
+    let sandbox = Sandbox::new(60, 1);
+    let (client, server, out) = start_local_job(&sandbox);
     until("a first result", || tree(&out).keys().any(|name| name.ends_with(".npz")));
     signal(&client, "-INT");
     let stderr = stopped(client);

@@ -114,8 +114,8 @@ impl Sshd {
 #[test]
 fn what_is_explained_through_ssh_has_the_same_bytes() {
     let Some(sshd) = Sshd::start() else { return };
-    let desk = TempDir::new().expect("a folder");
-    let out = desk.path().join("out");
+    let sandbox = TempDir::new().expect("a folder");
+    let out = sandbox.path().join("out");
     // Commands for logins by hand neither replace the worker nor print between its messages.
     let own = "RemoteCommand tmux new -A -s main\n RequestTTY yes\n PermitLocalCommand yes\n LocalCommand echo hello";
     sshd.configure("IdentitiesOnly yes", &format!("IdentitiesOnly yes\n {own}"));
@@ -124,8 +124,8 @@ fn what_is_explained_through_ssh_has_the_same_bytes() {
 }
 
 /// `ssmprobe extract` of two layers, into a cache.
-fn extract(desk: &Desk, cache: &str) -> Command {
-    let mut command = desk.on_data("extract", cache);
+fn extract(sandbox: &Sandbox, cache: &str) -> Command {
+    let mut command = sandbox.on_data("extract", cache);
     command.args(["--layers", "1,last"]);
     command
 }
@@ -133,13 +133,13 @@ fn extract(desk: &Desk, cache: &str) -> Command {
 #[test]
 fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     let Some(sshd) = Sshd::start() else { return };
-    let desk = Desk::new(150, 12);
-    let Some(library) = crate::preload::library(&desk.path("")) else { return };
-    crate::run::done(&mut extract(&desk, "here"));
-    let here = tree(&desk.path("here"));
+    let sandbox = Sandbox::new(150, 12);
+    let Some(library) = crate::preload::library(&sandbox.path("")) else { return };
+    crate::run::done(&mut extract(&sandbox, "here"));
+    let here = tree(&sandbox.path("here"));
     // Room for more than the first shard of both layers, and less than all.
-    let (cache, room) = (desk.path("there"), here.values().map(Vec::len).sum::<usize>() / 2);
-    let script = desk.path("full");
+    let (cache, room) = (sandbox.path("there"), here.values().map(Vec::len).sum::<usize>() / 2);
+    let script = sandbox.path("full");
     let real = env!("CARGO_BIN_EXE_ssmprobe");
     // As by `preload::load`.
     let environment = format!(
@@ -148,7 +148,7 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
         cache.display()
     );
     write_script(&script, &format!("{environment} exec '{real}' \"$@\""));
-    let mut there = extract(&desk, "there");
+    let mut there = extract(&sandbox, "there");
     sshd.on(&mut there, script.to_str().expect("text"));
     let words = [cache.to_str().expect("text"), "No space left on device", "free some space"];
     assert_ends(&mut there, 1, &words);
@@ -156,7 +156,7 @@ fn a_disk_that_is_full_at_the_other_end_is_named_and_what_was_taken_stays() {
     assert!(kept.keys().any(|name| name.ends_with("tokens-000000.safetensors")), "{:?}", kept.keys());
     assert!(kept.len() < here.len() && kept.iter().all(|(name, bytes)| here.get(name) == Some(bytes)));
     // With room it resumes from there.
-    let mut there = extract(&desk, "there");
+    let mut there = extract(&sandbox, "there");
     sshd.on(&mut there, real);
     crate::run::done(&mut there);
     assert_eq!(here.keys().filter(|name| name.ends_with(".safetensors")).count(), 2 * 3, "{:?}", here.keys());
@@ -190,14 +190,14 @@ fn what_sshd_and_its_shell_refuse_is_told_apart() {
 #[test]
 fn whichever_end_is_killed_nothing_is_left_behind() {
     let Some(sshd) = Sshd::start() else { return };
-    let desk = Desk::new(60, 1);
-    let (script, pid) = worker(&desk.path(""));
-    let out = desk.path("out");
+    let sandbox = Sandbox::new(60, 1);
+    let (script, pid) = worker(&sandbox.path(""));
+    let out = sandbox.path("out");
     let begin = || {
         let _ = fs::remove_file(&pid);
         let on = ["--on", &sshd.place(), "--remote-program", script.to_str().expect("text")];
         let path = format!("{}:/usr/bin:/bin", sshd.folder.path().display());
-        start_job(&desk, &on, &out, &pid, Some(&path))
+        start_job(&sandbox, &on, &out, &pid, Some(&path))
     };
     // The client is killed.
     let (client, server) = begin();

@@ -9,7 +9,7 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, WatchedRun};
 
 use super::{kill, read_pid, worker, write_script};
-use crate::run::{Desk, done};
+use crate::run::{Sandbox, done};
 use crate::sitting::Sitting;
 use crate::submit::write_slurm;
 
@@ -33,8 +33,8 @@ fn count(sitting: &Sitting, phase: TaskPhase) -> usize {
 
 #[test]
 fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() {
-    let desk = Desk::new(24, 12);
-    let bin = desk.path("bin");
+    let sandbox = Sandbox::new(24, 12);
+    let bin = sandbox.path("bin");
     write_slurm(&bin, SBATCH);
     let mut sitting = Sitting::new();
     let script = sitting.folder.path().join("with-slurm");
@@ -46,7 +46,7 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let form = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: form };
     sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    sitting.plan_training(desk.settings(2));
+    sitting.plan_training(sandbox.settings(2));
     assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
     // Two seeds of two heads cannot be divided into three tasks.
     let mut uncut = sitting.state().settings.training.clone();
@@ -66,11 +66,11 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let named: Vec<(&str, usize)> = stages.iter().map(|stage| (stage.name.as_str(), stage.tasks)).collect();
     assert_eq!(named, [("all-tokens", 1), ("train", 2), ("join", 1)]);
     assert!(stages[1].script.contains("#SBATCH --partition=gpu") && stages[1].script.contains("--array=1-2"));
-    assert!(!desk.path("run").exists());
+    assert!(!sandbox.path("run").exists());
 
     // The second training task gets lost, and nothing is joined.
     fs::write(bin.join("sbatch.lose"), "").expect("a file");
-    done(&mut desk.on_data("extract", "cache"));
+    done(&mut sandbox.on_data("extract", "cache"));
     sitting.wants(Command::StartTraining);
     sitting.until("tasks that are submitted", |s| s.says("The tasks are submitted and write to"));
     fs::remove_file(bin.join("sbatch.lose")).expect("a file");
@@ -78,9 +78,9 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let shown = run(&sitting).expect("a run");
     assert_eq!(shown.history.about.seeds, [0]);
     assert!(shown.history.finished() && matches!(shown.phase, Phase::Open { .. }));
-    assert_eq!(shown.history.about.folder, desk.path("run"));
+    assert_eq!(shown.history.about.folder, sandbox.path("run"));
     assert!(sitting.state().library.probes.is_empty() && !sitting.state().can_start_training());
-    sitting.wants(Command::RetryTasks(desk.path("run")));
+    sitting.wants(Command::RetryTasks(sandbox.path("run")));
     sitting.until("tasks that are submitted again", |s| s.says("tasks resubmitted"));
     sitting.until("the run", |s| run(s).is_some_and(|run| run.phase == Phase::Done));
     let shown = run(&sitting).expect("a run");
@@ -92,8 +92,8 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
 /// The first `sbatch` waits until the repeated request plans its tasks, which waits until the plan names those of the first.
 #[test]
 fn tasks_that_are_being_submitted_when_the_connection_is_lost_are_followed() {
-    let desk = Desk::new(24, 12);
-    let bin = desk.path("bin");
+    let sandbox = Sandbox::new(24, 12);
+    let bin = sandbox.path("bin");
     write_slurm(
         &bin,
         "echo x >> \"$0.calls\"; while [ -e \"$0\" ] && [ ! -e \"$0.go\" ]; do sleep 0.1; done; wc -l < \"$0.calls\"",
@@ -113,7 +113,7 @@ fi"#;
     sitting.until("a connection", Sitting::stands);
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: TaskForm::default() };
     sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    sitting.plan_training(desk.settings(2));
+    sitting.plan_training(sandbox.settings(2));
     sitting.wants(Command::PlanTasks);
     sitting.until("the tasks", |s| s.state().can_start_training());
     sitting.wants(Command::StartTraining);
@@ -125,21 +125,22 @@ fi"#;
 /// Parts that are not joined yet are read as one run.
 #[test]
 fn parts_are_read_as_one_run() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("whole", 2, &[]));
-    let bin = desk.path("bin");
+    let sandbox = Sandbox::new(24, 12);
+    done(&mut sandbox.train("whole", 2, &[]));
+    let bin = sandbox.path("bin");
     write_slurm(&bin, "echo x >> \"$0.calls\"; wc -l < \"$0.calls\"");
-    let mut submit = desk.train("run", 2, &["--submit", "slurm", "--tasks", "4"]);
+    let mut submit = sandbox.train("run", 2, &["--submit", "slurm", "--tasks", "4"]);
     done(submit.env("PATH", format!("{}:/usr/bin:/bin", bin.display())));
-    let none = read(&desk.path("run")).expect("a run without parts");
-    assert_eq!(none, RunSnapshot::waiting(&desk.path("run")));
+    let none = read(&sandbox.path("run")).expect("a run without parts");
+    assert_eq!(none, RunSnapshot::waiting(&sandbox.path("run")));
     // One part per head and seed, without the last.
     for part in ["2/4", "1/4", "3/4"] {
-        done(&mut desk.train("run", 2, &["--part", part, "--resume"]));
+        done(&mut sandbox.train("run", 2, &["--part", part, "--resume"]));
     }
-    let (parts, whole) = (read(&desk.path("run")).expect("parts"), read(&desk.path("whole")).expect("a run"));
+    let (parts, whole) =
+        (read(&sandbox.path("run")).expect("parts"), read(&sandbox.path("whole")).expect("a run"));
     assert_eq!((&parts.about.heads, &parts.about.seeds), (&whole.about.heads, &whole.about.seeds));
-    assert_eq!(parts.about.folder, desk.path("run"));
+    assert_eq!(parts.about.folder, sandbox.path("run"));
     assert!(parts.probes.is_empty() && !whole.probes.is_empty());
     let expected: Vec<_> =
         whole.epochs.iter().filter(|epoch| epoch.seed == 0 || epoch.head == "linear-bn").collect();
@@ -150,6 +151,6 @@ fn parts_are_read_as_one_run() {
         assert!(!losses.heads.is_empty() && losses.heads.iter().all(|head| of.heads.contains(head)));
     }
     // A damaged part counts as not begun.
-    fs::write(desk.path("run/tasks/2/run.json"), "{").expect("a file");
-    assert_eq!(read(&desk.path("run")).expect("parts").epochs.len(), 4);
+    fs::write(sandbox.path("run/tasks/2/run.json"), "{").expect("a file");
+    assert_eq!(read(&sandbox.path("run")).expect("parts").epochs.len(), 4);
 }

@@ -15,7 +15,7 @@ use super::train::training_pid;
 use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
 use crate::evaluation;
 use crate::faults::{child, is_child};
-use crate::run::Desk;
+use crate::run::Sandbox;
 use crate::sitting::Sitting;
 use crate::training_window::File;
 use crate::window::prelude::*;
@@ -421,13 +421,13 @@ fn a_host_is_chosen_in_a_dialog() {
 
 #[test]
 fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     let (mut sitting, pid) = Sitting::connected();
-    sitting.plan_training(TrainSettings { seeds: 1, ..desk.settings(100_000) });
+    sitting.plan_training(TrainSettings { seeds: 1, ..sandbox.settings(100_000) });
     sitting.wants(Command::StartTraining);
     let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
     sitting.until("an epoch", |s| epochs(s) > 0);
-    let trains = training_pid(&desk, "run");
+    let trains = training_pid(&sandbox, "run");
     kill(read_pid(&pid));
     sitting.until("a lost connection", |s| s.says("Connection lost"));
     assert!(is_alive(trains));
@@ -441,14 +441,14 @@ fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     assert!(!is_alive(trains));
     let folder = sitting.state().training.runs.keys().next().expect("a run").clone();
     assert_eq!(sitting.state().training.runs[&folder].phase, Phase::Stopped);
-    let stopped = fs::read_to_string(desk.path("run/metrics.jsonl")).expect("metrics").lines().count();
+    let stopped = fs::read_to_string(sandbox.path("run/metrics.jsonl")).expect("metrics").lines().count();
     sitting.wants(Command::ResumeTraining(folder));
     sitting.until("more epochs", |s| epochs(s) > stopped);
     // Connecting elsewhere leaves it running.
     sitting.harness.state_mut().connect(None);
     sitting.until("this program", |s| s.state().connection == Connection::Here);
     assert!(sitting.state().training.active.is_none());
-    let trains = training_pid(&desk, "run");
+    let trains = training_pid(&sandbox, "run");
     assert!(is_alive(trains));
     kill(trains);
 }

@@ -80,7 +80,7 @@ fn a_sweep_with_many_faults_ends_with_the_bytes_of_an_undivided_one() {
     let Some(slurm) = Slurm::start() else { return };
     let (seed, wanted) = (env_number("SSMPROBE_CHAOS", 1), env_number("SSMPROBE_LOSSES", 5) as usize);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let desk = Desk::new(48, 12);
+    let sandbox = Sandbox::new(48, 12);
     // Three axes: eight points, and no other head.
     let points = ["--grid", "temperature=0.1,1.0", "iterations=1,5", "state_dim=2,8", "--seeds", "3"];
     // Every kind equally often, in a seeded order.
@@ -88,9 +88,9 @@ fn a_sweep_with_many_faults_ends_with_the_bytes_of_an_undivided_one() {
     kinds.shuffle(&mut rng);
     let epochs = (40 * wanted).to_string();
     let one = |out: &str, more: &[&str]| {
-        let mut command = desk.on_data("sweep", "cache");
+        let mut command = sandbox.on_data("sweep", "cache");
         command.args(points).args(["--batch", "16", "--epochs", &epochs, "--out"]);
-        command.arg(desk.path(out)).args(more);
+        command.arg(sandbox.path(out)).args(more);
         command
     };
     let begun = Instant::now();
@@ -101,7 +101,7 @@ fn a_sweep_with_many_faults_ends_with_the_bytes_of_an_undivided_one() {
     // As many sweeps as it takes: on a fast machine one ends before all failures have happened.
     while !kinds.is_empty() {
         sweeps += 1;
-        let folder = desk.path(&format!("sweep-{sweeps}"));
+        let folder = sandbox.path(&format!("sweep-{sweeps}"));
         let tasks = TASKS.to_string();
         let submit = ["--submit", "slurm", "--tasks", &tasks, "--cpus", "1", "--array-limit", "4"];
         done(&mut slurm.on(one(&format!("sweep-{sweeps}"), &submit)));
@@ -131,7 +131,7 @@ fn a_sweep_with_many_faults_ends_with_the_bytes_of_an_undivided_one() {
             }
         }
         lost_nodes.drain(..).for_each(|node| slurm.node("back", &node));
-        assert_same(&folder, &desk.path("whole"));
+        assert_same(&folder, &sandbox.path("whole"));
     }
     let took = begun.elapsed().as_secs_f64();
     print!("seed {seed}\n{report}");

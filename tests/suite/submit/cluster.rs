@@ -121,12 +121,12 @@ fn trains(folder: &Path) -> Option<u32> {
 
 /// Submits a training of two tasks, and suspends the process of the first at its first checkpoint, so that it cannot end before what
 /// the test does to it.
-fn suspended(slurm: &Slurm, library: &Path, desk: &Desk, out: &str) -> u32 {
-    let submit = desk.train(out, EPOCHS, &["--submit", "slurm", "--cpus", "1"]);
+fn suspended(slurm: &Slurm, library: &Path, sandbox: &Sandbox, out: &str) -> u32 {
+    let submit = sandbox.train(out, EPOCHS, &["--submit", "slurm", "--cpus", "1"]);
     let checkpoint = format!("{out}/tasks/1/state/checkpoint.safetensors");
     done(&mut slurm.on(hold(library, submit, &checkpoint)));
-    until("the first checkpoint", || desk.path(&checkpoint).exists());
-    let process = trains(&desk.path(out)).expect("it trains");
+    until("the first checkpoint", || sandbox.path(&checkpoint).exists());
+    let process = trains(&sandbox.path(out)).expect("it trains");
     send("-STOP", process);
     release(library);
     process
@@ -135,40 +135,40 @@ fn suspended(slurm: &Slurm, library: &Path, desk: &Desk, out: &str) -> u32 {
 #[test]
 fn a_sweep_on_four_nodes_ends_with_the_bytes_of_an_undivided_one() {
     let Some(slurm) = Slurm::start() else { return };
-    let desk = Desk::new(36, 12);
+    let sandbox = Sandbox::new(36, 12);
     let points = ["--grid", "state_dim=2,8", "--seeds", "3"];
     let in_tasks = ["--submit", "slurm", "--tasks", "6", "--cpus", "1", "--wait"];
-    let (_, stderr) = succeeds(&mut slurm.on(sweep(&desk, "parts", &[&points[..], &in_tasks].concat())));
+    let (_, stderr) = succeeds(&mut slurm.on(sweep(&sandbox, "parts", &[&points[..], &in_tasks].concat())));
     assert!(stderr.contains("submitted: all-tokens, then 6 x train, then join"), "{stderr}");
     assert!(stderr.contains("8 of 8 tasks done"), "{stderr}");
-    done(&mut sweep(&desk, "whole", &points));
-    assert_same(&desk.path("parts"), &desk.path("whole"));
+    done(&mut sweep(&sandbox, "whole", &points));
+    assert_same(&sandbox.path("parts"), &sandbox.path("whole"));
 
     // An unknown partition is refused.
-    let train = desk.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"]);
+    let train = sandbox.train("other", 1, &["--submit", "slurm", "--partition", "nowhere"]);
     assert_ends(&mut slurm.on(train), 1, &["sbatch failed", "invalid partition"]);
 
     // A failed task is named, its dependants do not start, and it alone is retried.
-    let folder = desk.path("failing");
+    let folder = sandbox.path("failing");
     fs::create_dir_all(folder.join("tasks/2")).expect("a folder");
     fs::write(folder.join("tasks/2/run.json"), "no run").expect("a file");
     let submit = ["--submit", "slurm", "--cpus", "1", "--wait"];
-    let mut failing = slurm.on(desk.train("failing", 2, &submit));
+    let mut failing = slurm.on(sandbox.train("failing", 2, &submit));
     assert_ends(&mut failing, 1, &["train-2 failed with exit code 1", "run.json"]);
     let how = states(&mut slurm.on(jobs(&folder, &["--json"])));
     assert_eq!((how["train-1"].as_str(), how["join"].as_str()), ("done", "not-handed-in"));
     assert_ends(&mut slurm.on(jobs(&folder, &["--retry", "--wait"])), 0, &["submitted 2 tasks"]);
-    done(&mut desk.train("plain", 2, &[]));
-    assert_same(&folder, &desk.path("plain"));
+    done(&mut sandbox.train("plain", 2, &[]));
+    assert_same(&folder, &sandbox.path("plain"));
 }
 
 #[test]
 fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     let Some(slurm) = Slurm::start() else { return };
-    let desk = Desk::new(36, 12);
-    let Some(library) = library(&desk.path("")) else { return };
-    let folder = desk.path("parts");
-    let process = suspended(&slurm, &library, &desk, "parts");
+    let sandbox = Sandbox::new(36, 12);
+    let Some(library) = library(&sandbox.path("")) else { return };
+    let folder = sandbox.path("parts");
+    let process = suspended(&slurm, &library, &sandbox, "parts");
     // The signal that Slurm sends before the time limit.
     let (_, id, _) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
     slurm.call("scancel", &["--batch", "--signal=USR1", &id]);
@@ -181,36 +181,36 @@ fn tasks_that_are_sent_away_out_of_time_or_ended_go_on_to_the_same_bytes() {
     assert!(["", "0\n"].contains(&code.as_str()), "it was not over: {code}");
 
     // Another task is preempted by an urgent job.
-    let other = desk.path("sent-away");
-    suspended(&slurm, &library, &desk, "sent-away"); // Slurm itself continues what it ends
+    let other = sandbox.path("sent-away");
+    suspended(&slurm, &library, &sandbox, "sent-away"); // Slurm itself continues what it ends
     let urgent = ["--partition=urgent", "--exclusive", "--nodes=4", "--output=/dev/null", "--wrap=sleep 1"];
     slurm.call("sbatch", &urgent);
     until("a task that is sent away", || slurm.has_requeued(&other));
 
     // A third is cancelled, and resumes on request.
-    let ended = desk.path("ended");
-    suspended(&slurm, &library, &desk, "ended");
+    let ended = sandbox.path("ended");
+    suspended(&slurm, &library, &sandbox, "ended");
     done(&mut slurm.on(jobs(&ended, &["--cancel"])));
     let list = || states(&mut slurm.on(jobs(&ended, &["--json"])));
     until("the end of all tasks", || list().values().all(|state| state != "running" && state != "waiting"));
     done(&mut slurm.on(jobs(&ended, &["--retry"])));
 
-    done(&mut desk.train("whole", EPOCHS, &[]));
+    done(&mut sandbox.train("whole", EPOCHS, &[]));
     for folder in [&ended, &folder, &other] {
         done(&mut slurm.on(jobs(folder, &["--wait"])));
-        assert_same(folder, &desk.path("whole"));
+        assert_same(folder, &sandbox.path("whole"));
     }
 }
 
 #[test]
 fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of_sight() {
     let Some(slurm) = Slurm::start() else { return };
-    let desk = Desk::new(36, 12);
-    let Some(library) = library(&desk.path("")) else { return };
-    done(&mut desk.train("whole", EPOCHS, &[]));
+    let sandbox = Sandbox::new(36, 12);
+    let Some(library) = library(&sandbox.path("")) else { return };
+    done(&mut sandbox.train("whole", EPOCHS, &[]));
     for what in ["lose", "cut"] {
-        let folder = desk.path(what);
-        let before = suspended(&slurm, &library, &desk, what);
+        let folder = sandbox.path(what);
+        let before = suspended(&slurm, &library, &sandbox, what);
         let (_, _, node) = slurm.running().into_iter().find(|(task, ..)| *task == 1).expect("it runs");
         slurm.node(what, &node);
         let log = folder.join("tasks/log/train-1.txt");
@@ -224,7 +224,7 @@ fn the_tasks_of_a_lost_node_go_on_elsewhere_and_wait_for_one_that_is_only_out_of
             }
         }
         assert_ends(&mut slurm.on(jobs(&folder, &["--wait"])), 0, &["3 of 3 tasks done"]);
-        assert_same(&folder, &desk.path("whole"));
+        assert_same(&folder, &sandbox.path("whole"));
         slurm.node("back", &node);
         let idle =
             || slurm.call("sinfo", &["--noheader", "--partition=main", "--format=%T"]).trim() == "idle";

@@ -15,9 +15,9 @@ fn on(folder: &Path, mut command: Command) -> Command {
 }
 
 /// Writes stand-ins for Slurm's commands, with `text` as `sbatch`; their folder.
-fn slurm(desk: &Desk, text: &str) -> std::path::PathBuf {
-    write_slurm(&desk.path("bin"), text);
-    desk.path("bin")
+fn slurm(sandbox: &Sandbox, text: &str) -> std::path::PathBuf {
+    write_slurm(&sandbox.path("bin"), text);
+    sandbox.path("bin")
 }
 
 /// The arguments of all calls of `sbatch`, without the folder of the scripts.
@@ -28,13 +28,13 @@ fn calls(folder: &Path, home: &Path) -> Vec<String> {
 
 #[test]
 fn what_sbatch_would_get_is_one_page_and_nothing_is_submitted() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     let mut train =
-        desk.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
+        sandbox.train("run", 3, &["--submit", "slurm", "--dry-run", "--tasks", "4", "--array-limit", "3"]);
     train.args("--partition gpu --account vision --time 2:00:00 --gpus 1 --cpus 8".split(' '));
     train.args(["--memory", "32G", "--slurm", "comment=two\nwords", "--slurm", "exclusive"]);
     let printed = done(&mut train);
-    let (folder, root) = (desk.path(""), root());
+    let (folder, root) = (sandbox.path(""), root());
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_ssmprobe")).expect("a program");
     let own = [
         (program.to_str().expect("text"), "PROGRAM"),
@@ -45,22 +45,22 @@ fn what_sbatch_would_get_is_one_page_and_nothing_is_submitted() {
     // Which words are quoted depends on where this runs; the tasks that run here need their quotes.
     let unquoted = |text: &str| text.replace(['\'', '"'], "");
     assert_eq!(unquoted(&printed), unquoted(include_str!("dry_run.txt")));
-    assert!(!desk.path("run").exists());
+    assert!(!sandbox.path("run").exists());
 }
 
 #[test]
 fn what_slurm_refuses_is_told_in_its_own_words() {
-    let desk = Desk::new(24, 12);
+    let sandbox = Sandbox::new(24, 12);
     let submit = ["--submit", "slurm", "--partition", "nowhere"];
     // There is no `sbatch`.
-    let mut train = desk.train("run", 1, &submit);
-    assert_ends(train.env("PATH", desk.path("none")), 1, &["there is no `sbatch` on the PATH"]);
+    let mut train = sandbox.train("run", 1, &submit);
+    assert_ends(train.env("PATH", sandbox.path("none")), 1, &["there is no `sbatch` on the PATH"]);
 
     let refuses = "echo 'sbatch: error: invalid partition specified: nowhere' >&2; exit 1";
-    let bin = slurm(&desk, refuses);
+    let bin = slurm(&sandbox, refuses);
     let refused =
         ["sbatch failed: sbatch: error: invalid partition specified: nowhere", "nothing was submitted"];
-    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &refused);
+    assert_ends(&mut on(&bin, sandbox.train("run", 1, &submit)), 1, &refused);
 
     // The second call is refused: accepted tasks are known, and the rest is submitted later.
     write_script(
@@ -74,22 +74,22 @@ fn what_slurm_refuses_is_told_in_its_own_words() {
         "--retry` submits the others",
         "sbatch failed: Job violates accounting/QOS policy",
     ];
-    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 1, &words);
-    assert_ends(&mut on(&bin, desk.train("run", 1, &submit)), 2, &["has tasks already"]);
+    assert_ends(&mut on(&bin, sandbox.train("run", 1, &submit)), 1, &words);
+    assert_ends(&mut on(&bin, sandbox.train("run", 1, &submit)), 2, &["has tasks already"]);
     // What they join later would be refused beside another run.
-    for mut train in [desk.train("run", 1, &[]), desk.resume("run", &[])] {
+    for mut train in [sandbox.train("run", 1, &[]), sandbox.resume("run", &[])] {
         assert_ends(&mut train, 2, &["run has tasks already; `ssmprobe jobs "]);
     }
     let mut report = program();
-    assert_ends(report.arg("report").arg(desk.path("run")), 2, &["it has tasks: `ssmprobe jobs`"]);
+    assert_ends(report.arg("report").arg(sandbox.path("run")), 2, &["it has tasks: `ssmprobe jobs`"]);
 }
 
 #[test]
 fn what_is_asked_of_slurm_prevails_over_what_a_user_has_set_for_sbatch() {
-    let desk = Desk::new(24, 12);
-    let bin = slurm(&desk, &format!("env | grep ^SBATCH_ > \"$0.env\"; {TAKES}"));
+    let sandbox = Sandbox::new(24, 12);
+    let bin = slurm(&sandbox, &format!("env | grep ^SBATCH_ > \"$0.env\"; {TAKES}"));
     let asked = ["--submit", "slurm", "--partition", "gpu", "--time", "30", "--memory", "1G"];
-    let mut train = on(&bin, desk.train("run", 1, &asked));
+    let mut train = on(&bin, sandbox.train("run", 1, &asked));
     train.args(["--slurm", "gpus-per-node=2", "--slurm", "exclusive"]);
     let names = "PARTITION TIMELIMIT MEM_PER_NODE GPUS_PER_NODE EXCLUSIVE OUTPUT ERROR NO_REQUEUE ARRAY_INX CLUSTERS ACCOUNT";
     for name in names.split(' ') {
@@ -102,27 +102,27 @@ fn what_is_asked_of_slurm_prevails_over_what_a_user_has_set_for_sbatch() {
 
 #[test]
 fn tasks_that_cannot_be_recorded_are_cancelled() {
-    let desk = Desk::new(24, 12);
-    let plan = desk.path("run/tasks/plan.json");
+    let sandbox = Sandbox::new(24, 12);
+    let plan = sandbox.path("run/tasks/plan.json");
     let in_the_way = format!("rm '{0}' && mkdir '{0}'; echo 7", plan.display());
-    let bin = slurm(&desk, &in_the_way);
+    let bin = slurm(&sandbox, &in_the_way);
     write_script(&bin.join("scancel"), r#"echo "$@" >> "$0.calls""#);
     let words = ["plan.json", "it is a folder"];
-    assert_ends(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])), 1, &words);
+    assert_ends(&mut on(&bin, sandbox.train("run", 1, &["--submit", "slurm"])), 1, &words);
     assert_eq!(fs::read_to_string(bin.join("scancel.calls")).expect("calls"), "7\n");
 }
 
 #[test]
 fn more_tasks_than_an_array_may_have_are_several_arrays() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("whole", 1, &["--seeds", "5"]));
-    let bin = slurm(&desk, TAKES);
+    let sandbox = Sandbox::new(24, 12);
+    done(&mut sandbox.train("whole", 1, &["--seeds", "5"]));
+    let bin = slurm(&sandbox, TAKES);
     write_script(&bin.join("scontrol"), "echo 'MaxArraySize            = 3'");
     let more = ["--seeds", "5", "--submit", "slurm", "--array-limit", "2"];
-    let pages = done(&mut on(&bin, desk.train("run", 1, &[&more[..], &["--dry-run"]].concat())));
+    let pages = done(&mut on(&bin, sandbox.train("run", 1, &[&more[..], &["--dry-run"]].concat())));
     assert!(pages.contains("#SBATCH --array=1-2%2\n") && pages.contains("SSMPROBE_BEFORE"), "{pages}");
-    done(&mut on(&bin, desk.train("run", 1, &more)));
-    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
+    done(&mut on(&bin, sandbox.train("run", 1, &more)));
+    let (home, folder) = (sandbox.path("run/tasks"), sandbox.path("run"));
     let expected = [
         "--parsable --array=1-2%2 train.sh",
         "--parsable --array=1-2%2 --export=ALL,SSMPROBE_BEFORE=2 train.sh",
@@ -157,7 +157,7 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
     assert_eq!(calls(&bin, &home)[4..], again);
     assert_eq!(task("4", "1").0, 0);
     assert_eq!(run(Command::new("bash").arg(home.join("join.sh"))).0, 0);
-    assert_same(&folder, &desk.path("whole"));
+    assert_same(&folder, &sandbox.path("whole"));
     // Once all are done, Slurm is not asked any more.
     write_script(&bin.join("squeue"), "exit 1");
     assert!(states(&mut on(&bin, jobs(&folder, &["--json"]))).values().all(|state| state == "done"));
@@ -165,10 +165,10 @@ fn more_tasks_than_an_array_may_have_are_several_arrays() {
 
 #[test]
 fn one_process_at_a_time_submits_the_tasks_of_a_plan() {
-    let desk = Desk::new(24, 12);
-    let bin = slurm(&desk, TAKES);
-    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
-    let submit = || on(&bin, desk.train("run", 1, &["--submit", "slurm"]));
+    let sandbox = Sandbox::new(24, 12);
+    let bin = slurm(&sandbox, TAKES);
+    let (home, folder) = (sandbox.path("run/tasks"), sandbox.path("run"));
+    let submit = || on(&bin, sandbox.train("run", 1, &["--submit", "slurm"]));
     let retry = || on(&bin, jobs(&folder, &["--retry"]));
     let hold = || {
         fs::create_dir_all(home.join("state")).expect("a folder");
@@ -191,12 +191,12 @@ fn one_process_at_a_time_submits_the_tasks_of_a_plan() {
 
 #[test]
 fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
-    let desk = Desk::new(24, 12);
-    let (home, folder) = (desk.path("run/tasks"), desk.path("run"));
+    let sandbox = Sandbox::new(24, 12);
+    let (home, folder) = (sandbox.path("run/tasks"), sandbox.path("run"));
     // It accepts some tasks, and the process that submits is killed before it hears of that.
-    let bin = slurm(&desk, r#"echo "$@" >> "$0.calls"; kill -KILL $PPID"#);
+    let bin = slurm(&sandbox, r#"echo "$@" >> "$0.calls"; kill -KILL $PPID"#);
     let submit = || {
-        let mut command = on(&bin, desk.train("run", 1, &["--submit", "slurm"]));
+        let mut command = on(&bin, sandbox.train("run", 1, &["--submit", "slurm"]));
         command.env("SQUEUE_STATES", "RUNNING"); // a filter of the user's own
         command
     };
@@ -220,7 +220,7 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
     queue(1, "elsewhere/all-tokens.sh");
     done(&mut submit());
     let retry = || on(&bin, jobs(&folder, &["--retry"]));
-    std::os::unix::fs::symlink(&home, desk.path("tasks")).expect("a link"); // another way to the same folder
+    std::os::unix::fs::symlink(&home, sandbox.path("tasks")).expect("a link"); // another way to the same folder
     for (id, script, code, words) in [
         (9, "join.sh", 2, "`scancel 9`"),
         (8, "../../tasks/join.sh", 2, "`scancel 8`"),
@@ -236,10 +236,10 @@ fn tasks_whose_submission_was_killed_are_not_submitted_twice() {
 
 #[test]
 fn tasks_beyond_the_submit_limit_are_submitted_as_there_is_room() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("whole", 1, &["--seeds", "4"]));
+    let sandbox = Sandbox::new(24, 12);
+    done(&mut sandbox.train("whole", 1, &["--seeds", "4"]));
     // It accepts two tasks at most, runs them at once, and has room again after some calls of `squeue`.
-    let bin = slurm(&desk, "");
+    let bin = slurm(&sandbox, "");
     let takes = r#"[ ! -e "$0.full" ] || { echo 'Job violates accounting/QOS policy (job submit limit)' >&2; exit 1; }
 case "$*" in *array=1-4*) echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1;; esac
 case "$*" in *array=3-4*) [ -e "$0.late" ] || { touch "$0.late"; echo 'Socket timed out' >&2; exit 1; };; esac
@@ -255,7 +255,7 @@ wc -l < "$0.calls""#;
 [ $looks -lt 4 ] || rm -f "${0%squeue}sbatch.full""#;
     write_script(&bin.join("squeue"), looks);
     let more = ["--seeds", "4", "--submit", "slurm", "--wait"];
-    let (_, stderr) = succeeds(&mut on(&bin, desk.train("run", 1, &more)));
+    let (_, stderr) = succeeds(&mut on(&bin, sandbox.train("run", 1, &more)));
     assert!(
         stderr.contains("2 of 5 tasks are submitted") && stderr.contains("5 of 5 tasks done"),
         "{stderr}"
@@ -264,18 +264,18 @@ wc -l < "$0.calls""#;
     assert!(stderr.contains("Socket timed out; retrying"), "{stderr}");
     let expected =
         ["--parsable --array=1-2 train.sh", "--parsable --array=3-4 train.sh", "--parsable join.sh"];
-    assert_eq!(calls(&bin, &desk.path("run/tasks")), expected);
-    assert_same(&desk.path("run"), &desk.path("whole"));
+    assert_eq!(calls(&bin, &sandbox.path("run/tasks")), expected);
+    assert_same(&sandbox.path("run"), &sandbox.path("whole"));
 }
 
 #[test]
 fn tasks_beyond_the_submit_limit_are_retried_as_there_is_room() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("whole", 1, &[]));
-    let bin = slurm(&desk, TAKES);
-    done(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])));
-    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
-    done(&mut desk.train("run", 1, &["--part", "1/2", "--resume"]));
+    let sandbox = Sandbox::new(24, 12);
+    done(&mut sandbox.train("whole", 1, &[]));
+    let bin = slurm(&sandbox, TAKES);
+    done(&mut on(&bin, sandbox.train("run", 1, &["--submit", "slurm"])));
+    let (folder, home) = (sandbox.path("run"), sandbox.path("run/tasks"));
+    done(&mut sandbox.train("run", 1, &["--part", "1/2", "--resume"]));
     fs::write(home.join("state/train-1"), "0\n").expect("a code");
     // It refuses the first task, then runs each at once.
     let takes = r#"[ -e "$0.late" ] || { touch "$0.late"; echo 'QOSMaxSubmitJobPerUserLimit' >&2; exit 1; }
@@ -291,18 +291,18 @@ wc -l < "$0.calls""#;
         "--parsable --dependency=afterok:3 --kill-on-invalid-dep=yes join.sh",
     ];
     assert_eq!(calls(&bin, &home)[2..], expected);
-    assert_same(&folder, &desk.path("whole"));
+    assert_same(&folder, &sandbox.path("whole"));
 }
 
 #[test]
 fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_submitted() {
-    let desk = Desk::new(24, 12);
-    let bin = slurm(&desk, TAKES);
+    let sandbox = Sandbox::new(24, 12);
+    let bin = slurm(&sandbox, TAKES);
     let accounting = r#"echo "$@" >> "$0.calls"; echo '2_1|TIMEOUT'; echo '2_[3-4]|CANCELLED by 7'"#;
     write_script(&bin.join("sacct"), accounting);
     write_script(&bin.join("squeue"), r#"echo "$1" >> "$0.calls""#);
-    done(&mut on(&bin, desk.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
-    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
+    done(&mut on(&bin, sandbox.train("run", 1, &["--seeds", "4", "--submit", "slurm"])));
+    let (folder, home) = (sandbox.path("run"), sandbox.path("run/tasks"));
     for (file, text) in
         [("state/all-tokens", "0\n"), ("state/train-2", "0\n"), ("log/train-1.txt", "it began\n")]
     {
@@ -336,15 +336,15 @@ fn accounting_is_asked_once_and_what_was_ended_before_it_began_is_not_submitted(
 
 #[test]
 fn a_damaged_part_is_named_and_made_again() {
-    let desk = Desk::new(24, 12);
-    done(&mut desk.train("whole", 1, &[]));
-    let bin = slurm(&desk, TAKES);
-    done(&mut on(&bin, desk.train("run", 1, &["--submit", "slurm"])));
-    let (folder, home) = (desk.path("run"), desk.path("run/tasks"));
+    let sandbox = Sandbox::new(24, 12);
+    done(&mut sandbox.train("whole", 1, &[]));
+    let bin = slurm(&sandbox, TAKES);
+    done(&mut on(&bin, sandbox.train("run", 1, &["--submit", "slurm"])));
+    let (folder, home) = (sandbox.path("run"), sandbox.path("run/tasks"));
     // Tasks are ordinary command lines.
     for part in ["1/2", "2/2"] {
         assert_ends(&mut jobs(&folder, &["--join"]), 1, &["--retry` redoes what is missing"]);
-        done(&mut desk.train("run", 1, &["--part", part, "--resume"]));
+        done(&mut sandbox.train("run", 1, &["--part", part, "--resume"]));
     }
     let probe = home.join("2/probes/sinkhorn-s1-last.safetensors");
     let whole = fs::read(&probe).expect("a probe");
@@ -370,11 +370,11 @@ fn a_damaged_part_is_named_and_made_again() {
         ]
     );
     assert!(home.join("2.damaged-1/run.json").exists() && !home.join("2").exists());
-    done(&mut desk.train("run", 1, &["--part", "2/2", "--resume"]));
+    done(&mut sandbox.train("run", 1, &["--part", "2/2", "--resume"]));
     // A part of another training is refused.
     let elsewhere = home.join("1");
     fs::rename(&elsewhere, home.join("own")).expect("renamed");
-    done(&mut desk.train("run", 2, &["--part", "1/2", "--resume"]));
+    done(&mut sandbox.train("run", 2, &["--part", "1/2", "--resume"]));
     assert_ends(&mut jobs(&folder, &["--join"]), 1, &["they differ in `protocol`"]);
     fs::remove_dir_all(&elsewhere).expect("removed");
     fs::rename(home.join("own"), &elsewhere).expect("renamed");
@@ -382,14 +382,14 @@ fn a_damaged_part_is_named_and_made_again() {
     for name in ["answers", "probes", "state"] {
         fs::create_dir_all(folder.join(name)).expect("a folder");
     }
-    fs::copy(desk.path("whole/answers/truth.json"), folder.join("answers/truth.json")).expect("a copy");
-    fs::copy(desk.path("whole/run.json"), folder.join("run.json")).expect("a copy");
+    fs::copy(sandbox.path("whole/answers/truth.json"), folder.join("answers/truth.json")).expect("a copy");
+    fs::copy(sandbox.path("whole/run.json"), folder.join("run.json")).expect("a copy");
     // Of the parts, one was trained elsewhere.
     let part = fs::read_to_string(home.join("2/run.json")).expect("a part");
     fs::write(home.join("2/run.json"), part.replace("\"device\": \"cpu\"", "\"device\": \"gpu\""))
         .expect("a part");
     assert_ends(&mut jobs(&folder, &["--join"]), 0, &["trained on different devices (cpu, gpu)"]);
-    assert_same(&folder, &desk.path("whole"));
+    assert_same(&folder, &sandbox.path("whole"));
     // Joining again changes nothing.
     done(&mut jobs(&folder, &["--join"]));
     // What is left of a part whose removal was stopped is not trained again.
@@ -399,48 +399,49 @@ fn a_damaged_part_is_named_and_made_again() {
     }
     fs::write(home.join("state/train-2"), "0\n").expect("a code");
     assert_ends(&mut on(&bin, jobs(&folder, &["--retry"])), 0, &["submitted 1 task"]);
-    assert_ends(&mut jobs(&desk.path("whole"), &[]), 2, &["has no tasks", "extract and eval"]);
-    let evaluation = desk.path("whole/evaluation");
+    assert_ends(&mut jobs(&sandbox.path("whole"), &[]), 2, &["has no tasks", "extract and eval"]);
+    let evaluation = sandbox.path("whole/evaluation");
     fs::create_dir_all(evaluation.join("tasks")).expect("a folder");
     fs::write(evaluation.join("tasks/plan.json"), "{").expect("a file");
     let there = format!("those of its evaluation are in {}", evaluation.display());
-    assert_ends(&mut jobs(&desk.path("whole"), &[]), 2, &[&there]);
+    assert_ends(&mut jobs(&sandbox.path("whole"), &[]), 2, &[&there]);
 }
 
 #[test]
 fn what_could_not_be_read_again_is_not_submitted() {
-    let desk = Desk::new(24, 12);
-    let bin = slurm(&desk, TAKES);
-    let submit = |more: &[&str]| on(&bin, desk.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
-    let mut many = desk.on_data("train", "cache");
-    many.args(["--heads", "gap", "--seeds", "1000000", "--submit", "slurm", "--out"]).arg(desk.path("run"));
+    let sandbox = Sandbox::new(24, 12);
+    let bin = slurm(&sandbox, TAKES);
+    let submit = |more: &[&str]| on(&bin, sandbox.train("run", 1, &[more, &["--submit", "slurm"]].concat()));
+    let mut many = sandbox.on_data("train", "cache");
+    many.args(["--heads", "gap", "--seeds", "1000000", "--submit", "slurm", "--out"])
+        .arg(sandbox.path("run"));
     assert_ends(&mut on(&bin, many), 2, &["a plan has at most 1000000", "--tasks"]);
-    let odd = desk.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    let odd = sandbox.path("").join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
     fs::create_dir(&odd).expect("a folder");
     assert_ends(submit(&[]).current_dir(&odd), 2, &["is not valid Unicode"]);
     for odd in ["a\\b", "a\nb"] {
-        let mut train = on(&bin, desk.train(odd, 1, &["--submit", "slurm"]));
+        let mut train = on(&bin, sandbox.train(odd, 1, &["--submit", "slurm"]));
         assert_ends(&mut train, 2, &["Slurm takes a backslash"]);
-        assert!(!desk.path("run").exists() && !desk.path(odd).exists());
+        assert!(!sandbox.path("run").exists() && !sandbox.path(odd).exists());
     }
     done(&mut submit(&[]));
     // A plan of somebody else gives no options to Slurm's commands, and no array begins after its tasks.
-    let text = fs::read_to_string(desk.path("run/tasks/plan.json")).expect("a plan");
+    let text = fs::read_to_string(sandbox.path("run/tasks/plan.json")).expect("a plan");
     for (own, theirs, words) in [
         ("\"id\": \"1\"", "\"id\": \"--user=me\"", "`--user=me` is not the number of a job"),
         ("\"before\": 0", "\"before\": 2", "its stages and arrays do not match"),
     ] {
-        fs::write(desk.path("run/tasks/plan.json"), text.replace(own, theirs)).expect("a plan");
-        assert_ends(&mut on(&bin, jobs(&desk.path("run"), &["--cancel"])), 1, &[words]);
+        fs::write(sandbox.path("run/tasks/plan.json"), text.replace(own, theirs)).expect("a plan");
+        assert_ends(&mut on(&bin, jobs(&sandbox.path("run"), &["--cancel"])), 1, &[words]);
     }
     // An unreadable plan may be that of running tasks.
-    fs::write(desk.path("run/tasks/plan.json"), "{").expect("damaged");
+    fs::write(sandbox.path("run/tasks/plan.json"), "{").expect("damaged");
     assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
-    let plan = desk.path("run/tasks/plan.json");
+    let plan = sandbox.path("run/tasks/plan.json");
     fs::remove_file(&plan).and_then(|()| std::os::unix::fs::symlink(&plan, &plan)).expect("a link to itself");
     assert_ends(&mut submit(&[]), 2, &["has tasks already", "plan.json"]);
     fs::remove_file(&plan).expect("removed");
     // The plan of a later version is one, whatever it holds.
-    fs::write(desk.path("run/tasks/plan.json"), r#"{"format": 2}"#).expect("a plan");
-    assert_ends(&mut on(&bin, jobs(&desk.path("run"), &[])), 1, &["`format` is 2; this program reads 1"]);
+    fs::write(sandbox.path("run/tasks/plan.json"), r#"{"format": 2}"#).expect("a plan");
+    assert_ends(&mut on(&bin, jobs(&sandbox.path("run"), &[])), 1, &["`format` is 2; this program reads 1"]);
 }
