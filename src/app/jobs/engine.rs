@@ -328,9 +328,9 @@ mod tests {
 
     #[test]
     fn annotations_of_few_folders_are_kept() {
-        let desk = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let mut engine = Engine::new(WorkerEnv::default());
-        let folders: Vec<PathBuf> = (0..6).map(|at| desk.path().join(at.to_string())).collect();
+        let folders: Vec<PathBuf> = (0..6).map(|at| folder.path().join(at.to_string())).collect();
         let all: Vec<Arc<Annotations>> = folders
             .iter()
             .map(|folder| {

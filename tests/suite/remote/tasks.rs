@@ -9,8 +9,8 @@ use ssmprobe::app::state::command::Command;
 use ssmprobe::app::state::{Phase, WatchedRun};
 
 use super::{kill, read_pid, worker, write_script};
+use crate::live_window::LiveWindow;
 use crate::run::{Sandbox, done};
-use crate::sitting::Sitting;
 use crate::submit::write_slurm;
 
 /// Runs all tasks at once, or only the first if there is a file `lose`.
@@ -23,12 +23,12 @@ if [ "$tasks" ] || [ ! -e "$0.lose" ]; then
 fi
 wc -l < "$0.calls""#;
 
-fn run(sitting: &Sitting) -> Option<&WatchedRun> {
-    sitting.state().training.runs.values().next()
+fn run(live: &LiveWindow) -> Option<&WatchedRun> {
+    live.state().training.runs.values().next()
 }
 
-fn count(sitting: &Sitting, phase: TaskPhase) -> usize {
-    run(sitting).and_then(|run| run.tasks.as_ref()).map_or(0, |tasks| tasks.count(phase))
+fn count(live: &LiveWindow, phase: TaskPhase) -> usize {
+    run(live).and_then(|run| run.tasks.as_ref()).map_or(0, |tasks| tasks.count(phase))
 }
 
 #[test]
@@ -36,33 +36,33 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     let sandbox = Sandbox::new(24, 12);
     let bin = sandbox.path("bin");
     write_slurm(&bin, SBATCH);
-    let mut sitting = Sitting::new();
-    let script = sitting.folder.path().join("with-slurm");
+    let mut live = LiveWindow::new();
+    let script = live.folder.path().join("with-slurm");
     let (bin_shown, real) = (bin.display(), env!("CARGO_BIN_EXE_ssmprobe"));
     write_script(&script, &format!("PATH='{bin_shown}':/usr/bin:/bin exec '{real}' \"$@\""));
-    sitting.connect("local", &script);
-    sitting.until("a connection", Sitting::stands);
-    assert_eq!(sitting.state().train_places(), [TrainPlace::Detached]);
+    live.connect("local", &script);
+    live.until("a connection", LiveWindow::stands);
+    assert_eq!(live.state().train_places(), [TrainPlace::Detached]);
     let form = TaskForm { partition: "gpu".into(), ..TaskForm::default() };
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: form };
-    sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    sitting.plan_training(sandbox.settings(2));
-    assert_eq!(sitting.state().train_place(), TrainPlace::Slurm);
+    live.wants(Command::SetTrainPlace(Box::new(place)));
+    live.plan_training(sandbox.settings(2));
+    assert_eq!(live.state().train_place(), TrainPlace::Slurm);
     // Two seeds of two heads cannot be divided into three tasks.
-    let mut uncut = sitting.state().settings.training.clone();
+    let mut uncut = live.state().settings.training.clone();
     uncut.slurm.tasks = "3".into();
-    sitting.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
-    sitting.wants(Command::PlanTasks);
-    sitting.until("a refusal", |s| match s.state().planned_tasks().0 {
+    live.wants(Command::SetTrainPlace(Box::new(uncut.clone())));
+    live.wants(Command::PlanTasks);
+    live.until("a refusal", |s| match s.state().planned_tasks().0 {
         Some(Err(error)) => error.to_string().contains("cannot be split into 3 parts"),
         _ => false,
     });
-    assert!(!sitting.state().can_start_training());
+    assert!(!live.state().can_start_training());
     uncut.slurm.tasks.clear();
-    sitting.wants(Command::SetTrainPlace(Box::new(uncut)));
-    sitting.wants(Command::PlanTasks);
-    sitting.until("the tasks", |s| s.state().can_start_training());
-    let Some(Ok(stages)) = sitting.state().planned_tasks().0 else { panic!("they are known") };
+    live.wants(Command::SetTrainPlace(Box::new(uncut)));
+    live.wants(Command::PlanTasks);
+    live.until("the tasks", |s| s.state().can_start_training());
+    let Some(Ok(stages)) = live.state().planned_tasks().0 else { panic!("they are known") };
     let named: Vec<(&str, usize)> = stages.iter().map(|stage| (stage.name.as_str(), stage.tasks)).collect();
     assert_eq!(named, [("all-tokens", 1), ("train", 2), ("join", 1)]);
     assert!(stages[1].script.contains("#SBATCH --partition=gpu") && stages[1].script.contains("--array=1-2"));
@@ -71,22 +71,22 @@ fn a_training_is_handed_to_slurm_from_the_window_and_what_got_lost_is_retried() 
     // The second training task gets lost, and nothing is joined.
     fs::write(bin.join("sbatch.lose"), "").expect("a file");
     done(&mut sandbox.on_data("extract", "cache"));
-    sitting.wants(Command::StartTraining);
-    sitting.until("tasks that are submitted", |s| s.says("The tasks are submitted and write to"));
+    live.wants(Command::StartTraining);
+    live.until("tasks that are submitted", |s| s.says("The tasks are submitted and write to"));
     fs::remove_file(bin.join("sbatch.lose")).expect("a file");
-    sitting.until("a task that got lost", |s| count(s, TaskPhase::Failed) == 1);
-    let shown = run(&sitting).expect("a run");
+    live.until("a task that got lost", |s| count(s, TaskPhase::Failed) == 1);
+    let shown = run(&live).expect("a run");
     assert_eq!(shown.history.about.seeds, [0]);
     assert!(shown.history.finished() && matches!(shown.phase, Phase::Open { .. }));
     assert_eq!(shown.history.about.folder, sandbox.path("run"));
-    assert!(sitting.state().library.probes.is_empty() && !sitting.state().can_start_training());
-    sitting.wants(Command::RetryTasks(sandbox.path("run")));
-    sitting.until("tasks that are submitted again", |s| s.says("tasks resubmitted"));
-    sitting.until("the run", |s| run(s).is_some_and(|run| run.phase == Phase::Done));
-    let shown = run(&sitting).expect("a run");
+    assert!(live.state().library.probes.is_empty() && !live.state().can_start_training());
+    live.wants(Command::RetryTasks(sandbox.path("run")));
+    live.until("tasks that are submitted again", |s| s.says("tasks resubmitted"));
+    live.until("the run", |s| run(s).is_some_and(|run| run.phase == Phase::Done));
+    let shown = run(&live).expect("a run");
     assert!(shown.tasks.as_ref().is_some_and(ssmprobe::app::jobs::tasks::Tasks::are_done));
     assert_eq!(shown.history.about.seeds, [0, 1]);
-    sitting.until("its probes", |s| s.state().library.probes.len() == 8);
+    live.until("its probes", |s| s.state().library.probes.len() == 8);
 }
 
 /// The first `sbatch` waits until the repeated request plans its tasks, which waits until the plan names those of the first.
@@ -104,22 +104,22 @@ if [ -e "$calls" ]; then
     while [ $(wc -l < "$calls") -lt 2 ]; do sleep 0.1; done
 fi"#;
     write_script(&bin.join("scontrol"), planning);
-    let mut sitting = Sitting::new();
-    let (script, pid) = worker(sitting.folder.path());
-    let with_slurm = sitting.folder.path().join("with-slurm");
+    let mut live = LiveWindow::new();
+    let (script, pid) = worker(live.folder.path());
+    let with_slurm = live.folder.path().join("with-slurm");
     let [path, script] = [&bin, &script].map(|path| path.display().to_string());
     write_script(&with_slurm, &format!("PATH='{path}':/usr/bin:/bin exec '{script}' \"$@\""));
-    sitting.connect("local", &with_slurm);
-    sitting.until("a connection", Sitting::stands);
+    live.connect("local", &with_slurm);
+    live.until("a connection", LiveWindow::stands);
     let place = TrainPlaceSettings { place: TrainPlace::Slurm, slurm: TaskForm::default() };
-    sitting.wants(Command::SetTrainPlace(Box::new(place)));
-    sitting.plan_training(sandbox.settings(2));
-    sitting.wants(Command::PlanTasks);
-    sitting.until("the tasks", |s| s.state().can_start_training());
-    sitting.wants(Command::StartTraining);
-    sitting.until("a submission", |_| bin.join("sbatch.calls").exists());
+    live.wants(Command::SetTrainPlace(Box::new(place)));
+    live.plan_training(sandbox.settings(2));
+    live.wants(Command::PlanTasks);
+    live.until("the tasks", |s| s.state().can_start_training());
+    live.wants(Command::StartTraining);
+    live.until("a submission", |_| bin.join("sbatch.calls").exists());
     kill(read_pid(&pid));
-    sitting.until("the tasks again", |s| s.says("The tasks are submitted and write to"));
+    live.until("the tasks again", |s| s.says("The tasks are submitted and write to"));
 }
 
 /// Parts that are not joined yet are read as one run.

@@ -15,19 +15,19 @@ use super::train::training_pid;
 use super::{children, fixture, is_alive, kill, read_pid, worker, write_script};
 use crate::evaluation;
 use crate::faults::{child, is_child};
+use crate::live_window::LiveWindow;
 use crate::run::Sandbox;
-use crate::sitting::Sitting;
 use crate::training_window::File;
 use crate::window::prelude::*;
 
-impl Sitting {
+impl LiveWindow {
     /// A window that is connected to a worker process, and the file with the worker's process id.
     fn connected() -> (Self, PathBuf) {
-        let mut sitting = Self::new();
-        let (script, pid) = worker(sitting.folder.path());
-        sitting.connect("local", &script);
-        sitting.until("a connection", Self::stands);
-        (sitting, pid)
+        let mut live = Self::new();
+        let (script, pid) = worker(live.folder.path());
+        live.connect("local", &script);
+        live.until("a connection", Self::stands);
+        (live, pid)
     }
 
     pub(super) fn connect(&mut self, place: &str, program: &Path) {
@@ -105,17 +105,17 @@ fn text(trace: &Trace) -> String {
 
 #[test]
 fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
-    let mut here = Sitting::new();
+    let mut here = LiveWindow::new();
     here.open();
-    let (mut there, _) = Sitting::connected();
+    let (mut there, _) = LiveWindow::connected();
     assert!(there.has("Connected to a separate process"));
     assert!(there.says("ssmprobe 0") && there.says("which can compute on cpu"));
     there.until("memory of the worker", |s| s.has("Memory there: "));
     there.open();
     assert!(there.has("Device: cpu ("));
-    let [own, far] = [&here, &there].map(|sitting| text(sitting.trace().expect("a trace")));
+    let [own, far] = [&here, &there].map(|live| text(live.trace().expect("a trace")));
     assert!(own.len() > 10_000 && own == far);
-    let pictures = |s: &Sitting| {
+    let pictures = |s: &LiveWindow| {
         s.state().library.images.keys().filter(|id| s.state().thumbnails.get(**id).is_some()).count()
     };
     there.until("small pictures", |s| pictures(s) > 0);
@@ -133,12 +133,12 @@ fn what_a_window_shows_over_a_pipe_is_what_it_shows_without_one() {
 #[test]
 fn a_dataset_is_evaluated_over_a_pipe() {
     let data = evaluation::dataset(2);
-    let (mut there, _) = Sitting::connected();
+    let (mut there, _) = LiveWindow::connected();
     there.open();
     there.wants(Command::OpenDataset(data.path().to_owned(), None));
     there.until("a dataset", |s| s.state().dataset().is_some());
     there.wants(Command::Evaluate { all: false });
-    let found = |s: &Sitting| -> Option<Arc<Evaluation>> {
+    let found = |s: &LiveWindow| -> Option<Arc<Evaluation>> {
         s.state().evaluation_of(*s.state().columns.keys().next()?)?.ok().cloned()
     };
     there.until("an evaluation", |s| found(s).is_some());
@@ -149,28 +149,28 @@ fn a_dataset_is_evaluated_over_a_pipe() {
 
 #[test]
 fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
-    let (mut sitting, pid) = Sitting::connected();
-    sitting.open();
-    let shown = sitting.trace().expect("a trace").clone();
+    let (mut live, pid) = LiveWindow::connected();
+    live.open();
+    let shown = live.trace().expect("a trace").clone();
     let first = suspend(&pid);
     fs::remove_file(&pid).expect("a file");
     // A request to a worker that does not answer any more.
-    sitting.wants(Command::Step(1));
-    sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
+    live.wants(Command::Step(1));
+    live.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
     kill(first);
-    sitting.until("a lost connection", |s| s.says("Connection lost"));
-    assert!(sitting.says("its program was killed (signal: 9"));
-    sitting.until("another connection", Sitting::stands);
+    live.until("a lost connection", |s| s.says("Connection lost"));
+    assert!(live.says("its program was killed (signal: 9"));
+    live.until("another connection", LiveWindow::stands);
     assert_ne!(read_pid(&pid), first);
-    sitting.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
-    let now = sitting.trace().expect("a trace").clone();
+    live.until("what was asked", |s| s.is_shown() && s.state().columns.len() == 2);
+    let now = live.trace().expect("a trace").clone();
     assert_ne!(now.image, shown.image);
     assert!(
-        sitting.state().jobs.values().all(|job| job.error.is_none())
-            && sitting.says("again: everything open or pending")
+        live.state().jobs.values().all(|job| job.error.is_none())
+            && live.says("again: everything open or pending")
     );
     // The log has no more entries than without a loss.
-    let mut here = Sitting::new();
+    let mut here = LiveWindow::new();
     here.open();
     here.wants(Command::Step(1));
     here.until("the other image", |s| {
@@ -179,129 +179,128 @@ fn a_worker_that_is_killed_is_followed_by_another_that_does_the_rest() {
     assert_eq!(text(here.trace().expect("a trace")), text(&now));
     assert!(!is_alive(first));
     let second = read_pid(&pid);
-    drop(sitting);
+    drop(live);
     crate::interrupts::until("the end of the worker", || !is_alive(second));
 }
 
 #[test]
 fn what_is_shown_stays_while_nobody_answers() {
-    let (mut sitting, pid) = Sitting::connected();
-    sitting.open();
-    let shown = sitting.trace().expect("a trace").clone();
+    let (mut live, pid) = LiveWindow::connected();
+    live.open();
+    let shown = live.trace().expect("a trace").clone();
     // The next worker cannot be started.
-    let script = sitting.folder.path().join("worker");
+    let script = live.folder.path().join("worker");
     let text = fs::read_to_string(&script).expect("a script");
     write_script(&script, "echo 'no such thing' >&2; exit 3");
     kill(read_pid(&pid));
-    sitting.until("a lost connection", |s| s.has("Connection lost: ") && s.says("no such thing"));
-    assert!(Arc::ptr_eq(sitting.trace().expect("a trace"), &shown));
-    sitting.wants(Command::Step(1));
+    live.until("a lost connection", |s| s.has("Connection lost: ") && s.says("no such thing"));
+    assert!(Arc::ptr_eq(live.trace().expect("a trace"), &shown));
+    live.wants(Command::Step(1));
     // A job cancelled in the meantime ends at once.
-    sitting.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
-    let waits = *sitting.state().jobs.iter().find(|(_, job)| job.title.contains("gap")).expect("a job").0;
-    sitting.wants(Command::Cancel(waits));
-    sitting.until("the end of a job", |s| !s.state().jobs.contains_key(&waits));
+    live.wants(Command::OpenProbes(vec![fixture("probes/gap.safetensors")]));
+    let waits = *live.state().jobs.iter().find(|(_, job)| job.title.contains("gap")).expect("a job").0;
+    live.wants(Command::Cancel(waits));
+    live.until("the end of a job", |s| !s.state().jobs.contains_key(&waits));
     write_script(&script, &text);
-    sitting.until("a button", |s| s.harness.query_by_label("Connect now").is_some() || s.stands());
-    if let Some(button) = sitting.harness.query_by_label("Connect now") {
+    live.until("a button", |s| s.harness.query_by_label("Connect now").is_some() || s.stands());
+    if let Some(button) = live.harness.query_by_label("Connect now") {
         button.click();
     }
-    sitting.until("a connection", Sitting::stands);
-    sitting
-        .until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != shown.image));
-    assert!(sitting.harness.query_by_label("Connect now").is_none());
+    live.until("a connection", LiveWindow::stands);
+    live.until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != shown.image));
+    assert!(live.harness.query_by_label("Connect now").is_none());
 }
 
 #[test]
 fn files_are_looked_for_where_it_is_computed() {
-    let (mut sitting, _) = Sitting::connected();
-    sitting.press(Modifiers::COMMAND, Key::P);
-    assert!(sitting.has("Probes on a separate process"));
-    sitting.until("the user's own folder", |s| s.state().browser.folder.is_some());
+    let (mut live, _) = LiveWindow::connected();
+    live.press(Modifiers::COMMAND, Key::P);
+    assert!(live.has("Probes on a separate process"));
+    live.until("the user's own folder", |s| s.state().browser.folder.is_some());
     // A missing folder is an error, and the last listing stays.
-    let before = sitting.state().browser.folder.clone();
-    sitting.fill("Path", "/no such folder");
-    sitting.press(Modifiers::NONE, Key::Enter);
-    sitting.until("why it is not listed", |s| s.has("/no such folder: the folder cannot be read"));
-    assert_eq!(sitting.state().browser.folder, before);
-    assert!(sitting.state().jobs.is_empty());
+    let before = live.state().browser.folder.clone();
+    live.fill("Path", "/no such folder");
+    live.press(Modifiers::NONE, Key::Enter);
+    live.until("why it is not listed", |s| s.has("/no such folder: the folder cannot be read"));
+    assert_eq!(live.state().browser.folder, before);
+    assert!(live.state().jobs.is_empty());
     let probes = fixture("probes");
-    sitting.fill("Path", probes.parent().and_then(Path::to_str).expect("text"));
-    sitting.press(Modifiers::NONE, Key::Enter);
-    let listed = |s: &Sitting, path: &Path| {
+    live.fill("Path", probes.parent().and_then(Path::to_str).expect("text"));
+    live.press(Modifiers::NONE, Key::Enter);
+    let listed = |s: &LiveWindow, path: &Path| {
         s.state().browser.folder.as_ref().is_some_and(|folder| folder.path == path)
     };
-    sitting.until("the folder above", |s| listed(s, probes.parent().expect("a folder")));
+    live.until("the folder above", |s| listed(s, probes.parent().expect("a folder")));
     // By keyboard alone, as the filter has the focus.
-    sitting.harness.event(egui::Event::Text("prob".to_owned()));
-    sitting.harness.run_steps(4);
-    sitting.press(Modifiers::NONE, Key::ArrowDown);
-    sitting.press(Modifiers::NONE, Key::Enter);
-    sitting.until("the folder of probes", |s| listed(s, &probes));
-    sitting.press(Modifiers::ALT, Key::ArrowUp);
-    sitting.until("the folder above", |s| !listed(s, &probes));
-    sitting.fill("Path", probes.join("gap.safetensors").to_str().expect("text"));
-    sitting.press(Modifiers::NONE, Key::Enter);
-    sitting.until("a file by its path", |s| listed(s, &probes));
-    sitting.click("Open");
-    let gap = |s: &Sitting| {
+    live.harness.event(egui::Event::Text("prob".to_owned()));
+    live.harness.run_steps(4);
+    live.press(Modifiers::NONE, Key::ArrowDown);
+    live.press(Modifiers::NONE, Key::Enter);
+    live.until("the folder of probes", |s| listed(s, &probes));
+    live.press(Modifiers::ALT, Key::ArrowUp);
+    live.until("the folder above", |s| !listed(s, &probes));
+    live.fill("Path", probes.join("gap.safetensors").to_str().expect("text"));
+    live.press(Modifiers::NONE, Key::Enter);
+    live.until("a file by its path", |s| listed(s, &probes));
+    live.click("Open");
+    let gap = |s: &LiveWindow| {
         s.state()
             .library
             .probes
             .values()
             .any(|probe| probe.status.ready().is_some() && probe.path == probes.join("gap.safetensors"))
     };
-    sitting.until("the probe", gap);
+    live.until("the probe", gap);
     // It opens in the last folder, and can be cancelled as any dialog.
-    sitting.press(Modifiers::COMMAND, Key::O);
-    sitting.until("the same folder", |s| s.has("Images on") && listed(s, &probes));
-    sitting.press(Modifiers::NONE, Key::Escape);
-    assert!(!sitting.has("Images on"));
+    live.press(Modifiers::COMMAND, Key::O);
+    live.until("the same folder", |s| s.has("Images on") && listed(s, &probes));
+    live.press(Modifiers::NONE, Key::Escape);
+    assert!(!live.has("Images on"));
 }
 
 #[test]
 fn what_is_dropped_is_sent_over_and_what_is_too_large_is_not() {
-    let (mut sitting, _) = Sitting::connected();
+    let (mut live, _) = LiveWindow::connected();
     let image = fixture("images/one.png");
-    sitting.drop_file(&image);
-    sitting.until("the image", |s| s.state().library.images.len() == 1);
-    let place = sitting.state().library.images.values().next().expect("one").source.path.clone();
-    assert!(place.starts_with(sitting.folder.path()) && place.file_name() == image.file_name());
+    live.drop_file(&image);
+    live.until("the image", |s| s.state().library.images.len() == 1);
+    let place = live.state().library.images.values().next().expect("one").source.path.clone();
+    assert!(place.starts_with(live.folder.path()) && place.file_name() == image.file_name());
     assert_eq!(fs::read(&place).expect("a file"), fs::read(&image).expect("a file"));
-    sitting.drop_file(&fixture("probes/gap.safetensors"));
-    sitting.until("the probe", |s| {
+    live.drop_file(&fixture("probes/gap.safetensors"));
+    live.until("the probe", |s| {
         s.state().library.probes.values().any(|probe| probe.status.ready().is_some())
     });
-    let large = sitting.folder.path().join("large.png");
+    let large = live.folder.path().join("large.png");
     fs::File::create(&large).and_then(|file| file.set_len(64_000_001)).expect("a file");
-    sitting.drop_file(&large);
-    sitting.until("a refusal", |s| {
+    live.drop_file(&large);
+    live.until("a refusal", |s| {
         s.says("large.png: 64.0 MB, and at most 64.0 MB can be sent at once; copy it")
     });
-    sitting.drop_file(&fixture("probes"));
-    sitting.until("a refusal", |s| s.says("a folder cannot be sent"));
-    assert_eq!(sitting.state().library.images.len(), 1);
+    live.drop_file(&fixture("probes"));
+    live.until("a refusal", |s| s.says("a folder cannot be sent"));
+    assert_eq!(live.state().library.images.len(), 1);
 }
 
 #[test]
 fn a_workspace_connects_to_where_its_files_are() {
-    let (mut sitting, _) = Sitting::connected();
-    sitting.open();
-    let shown = text(sitting.trace().expect("a trace"));
-    let workspace = sitting.folder.path().join("far.ssmprobe");
-    let window = &sitting.harness.state().window;
-    window.session(sitting.state()).save(&workspace).expect("saved");
+    let (mut live, _) = LiveWindow::connected();
+    live.open();
+    let shown = text(live.trace().expect("a trace"));
+    let workspace = live.folder.path().join("far.ssmprobe");
+    let window = &live.harness.state().window;
+    window.session(live.state()).save(&workspace).expect("saved");
     let kept = fs::read_to_string(&workspace).expect("a file");
     assert!(kept.contains(r#""place": "local""#) && kept.contains(fixture("images").to_str().expect("text")));
-    let host = sitting.state().connection.host().cloned().expect("a host");
-    let Sitting { harness, folder } = sitting;
+    let host = live.state().connection.host().cloned().expect("a host");
+    let LiveWindow { harness, folder } = live;
     drop(harness);
-    let mut again = Sitting::within(folder);
+    let mut again = LiveWindow::within(folder);
     // Its program is one that was started before.
     again.harness.state_mut().state.settings.recent.hosts.push_front(host);
     again.harness.state_mut().open_workspace(&workspace);
-    again.until("a connection", Sitting::stands);
-    again.until("a trace", Sitting::is_shown);
+    again.until("a connection", LiveWindow::stands);
+    again.until("a trace", LiveWindow::is_shown);
     assert_eq!(text(again.trace().expect("a trace")), shown);
     // A workspace without a host uses this process.
     let own = again.folder.path().join("own.ssmprobe");
@@ -312,41 +311,41 @@ fn a_workspace_connects_to_where_its_files_are() {
 
 #[test]
 fn who_does_not_answer_is_told_with_what_to_do_and_nothing_is_lost() {
-    let mut sitting = Sitting::new();
-    sitting.open();
-    sitting.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
-    assert!(sitting.state().is_empty());
-    sitting.until("why", |s| s.has("Not connected to 127.0.0.1:1") && s.is_lost());
-    let Connection::Lost { why, .. } = &sitting.state().connection else { panic!("it is lost") };
+    let mut live = LiveWindow::new();
+    live.open();
+    live.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
+    assert!(live.state().is_empty());
+    live.until("why", |s| s.has("Not connected to 127.0.0.1:1") && s.is_lost());
+    let Connection::Lost { why, .. } = &live.state().connection else { panic!("it is lost") };
     assert!(why.contains("it cannot be reached") || why.contains("`ssh` cannot be started"), "{why}");
-    assert!(sitting.harness.query_by_label("Connect now").is_some());
+    assert!(live.harness.query_by_label("Connect now").is_some());
     // Disconnecting goes back to what was open, also after a second host that was not reached, or is not even tried.
-    sitting.connect("ssh://127.0.0.1:2", Path::new("ssmprobe"));
-    sitting.until("why", |s| s.has("Not connected to 127.0.0.1:2") && s.is_lost());
-    sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
-    assert!(sitting.says("is not a host") && sitting.state().connection != Connection::Here);
-    sitting.click("Disconnect");
-    assert_eq!(sitting.state().connection, Connection::Here);
-    sitting.until("what was open", Sitting::is_shown);
-    sitting.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
-    assert_eq!(sitting.state().connection, Connection::Here);
-    let script = sitting.folder.path().join("other");
+    live.connect("ssh://127.0.0.1:2", Path::new("ssmprobe"));
+    live.until("why", |s| s.has("Not connected to 127.0.0.1:2") && s.is_lost());
+    live.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
+    assert!(live.says("is not a host") && live.state().connection != Connection::Here);
+    live.click("Disconnect");
+    assert_eq!(live.state().connection, Connection::Here);
+    live.until("what was open", LiveWindow::is_shown);
+    live.connect("ssh://-oProxyCommand=x", Path::new("ssmprobe"));
+    assert_eq!(live.state().connection, Connection::Here);
+    let script = live.folder.path().join("other");
     for (text, words) in [
         (greeting(PROTOCOL + 1), "Update the program here"),
         ("echo Welcome; exec sleep 1000".to_owned(), "the answer is not from this program"),
         ("exit 3".to_owned(), "exits immediately"),
     ] {
         write_script(&script, &text);
-        sitting.connect("local", &script);
-        sitting.until(words, |s| s.says(words) && s.has("Not connected to"));
+        live.connect("local", &script);
+        live.until(words, |s| s.says(words) && s.has("Not connected to"));
         // It does not retry by itself.
-        assert!(matches!(sitting.state().connection, Connection::Lost { retry: None, .. }));
-        sitting.click("Disconnect");
-        sitting.until("what was open", Sitting::is_shown);
+        assert!(matches!(live.state().connection, Connection::Lost { retry: None, .. }));
+        live.click("Disconnect");
+        live.until("what was open", LiveWindow::is_shown);
     }
-    let mut first = Sitting::new();
+    let mut first = LiveWindow::new();
     first.connect("ssh://127.0.0.1:1", Path::new("ssmprobe"));
-    first.until("why", Sitting::is_lost);
+    first.until("why", LiveWindow::is_lost);
     first.click("Disconnect");
     first.until("the demo", |s| !s.state().library.probes.is_empty());
 }
@@ -369,15 +368,15 @@ fn a_window_works_through_a_real_sshd_and_continues_after_ssh_was_killed() {
     }
     let path = std::env::var("PATH").expect("a PATH");
     let place = Path::new(path.split(':').next().expect("a folder")).join("place");
-    let mut there = Sitting::new();
+    let mut there = LiveWindow::new();
     let (script, pid) = worker(there.folder.path());
     there.connect(&fs::read_to_string(place).expect("a place"), &script);
-    there.until("a connection", Sitting::stands);
+    there.until("a connection", LiveWindow::stands);
     there.open();
-    let mut here = Sitting::new();
+    let mut here = LiveWindow::new();
     here.open();
-    let same = |here: &Sitting, there: &Sitting| {
-        let [own, far] = [here, there].map(|sitting| text(sitting.trace().expect("a trace")));
+    let same = |here: &LiveWindow, there: &LiveWindow| {
+        let [own, far] = [here, there].map(|live| text(live.trace().expect("a trace")));
         assert!(own.len() > 10_000 && own == far);
     };
     same(&here, &there);
@@ -387,11 +386,10 @@ fn a_window_works_through_a_real_sshd_and_continues_after_ssh_was_killed() {
     kill(ssh[0]);
     there.until("a lost connection", |s| s.says("Connection lost"));
     there.until("another worker", |s| s.stands() && read_pid(&pid) != first);
-    for sitting in [&mut here, &mut there] {
-        let before = sitting.trace().expect("a trace").image.clone();
-        sitting.wants(Command::Step(1));
-        sitting
-            .until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != before));
+    for live in [&mut here, &mut there] {
+        let before = live.trace().expect("a trace").image.clone();
+        live.wants(Command::Step(1));
+        live.until("the other image", |s| s.is_shown() && s.trace().is_some_and(|now| now.image != before));
     }
     same(&here, &there);
     crate::interrupts::until("the end of the first worker", || !is_alive(first));
@@ -400,54 +398,54 @@ fn a_window_works_through_a_real_sshd_and_continues_after_ssh_was_killed() {
 /// The dialog lists hosts that were reached before, and refuses invalid ones.
 #[test]
 fn a_host_is_chosen_in_a_dialog() {
-    let mut sitting = Sitting::new();
+    let mut live = LiveWindow::new();
     let host = Host { place: "ssh://me@gpu1:2222".into(), program: Some("~/bin/ssmprobe".into()) };
-    sitting.harness.state_mut().state.settings.recent.hosts.push_front(host);
-    sitting.click("File");
-    sitting.click("Connect…");
-    sitting.fill("Host", "-x");
-    assert!(sitting.has("`-x` is not a host or user name"));
-    sitting.click("me@gpu1:2222 (~/bin/ssmprobe)");
-    assert!(!sitting.has("is not a host"));
-    let (script, _) = worker(sitting.folder.path());
-    sitting.fill("Host", "local");
-    sitting.fill("Program there", script.to_str().expect("text"));
-    sitting.click("Connect");
-    sitting.until("a connection", Sitting::stands);
+    live.harness.state_mut().state.settings.recent.hosts.push_front(host);
+    live.click("File");
+    live.click("Connect…");
+    live.fill("Host", "-x");
+    assert!(live.has("`-x` is not a host or user name"));
+    live.click("me@gpu1:2222 (~/bin/ssmprobe)");
+    assert!(!live.has("is not a host"));
+    let (script, _) = worker(live.folder.path());
+    live.fill("Host", "local");
+    live.fill("Program there", script.to_str().expect("text"));
+    live.click("Connect");
+    live.until("a connection", LiveWindow::stands);
     let places: Vec<&str> =
-        sitting.state().settings.recent.hosts.iter().map(|host| host.place.as_str()).collect();
+        live.state().settings.recent.hosts.iter().map(|host| host.place.as_str()).collect();
     assert_eq!(places, ["local", "ssh://me@gpu1:2222"]);
 }
 
 #[test]
 fn a_training_outlives_its_worker_and_is_stopped_and_resumed_from_the_window() {
     let sandbox = Sandbox::new(24, 12);
-    let (mut sitting, pid) = Sitting::connected();
-    sitting.plan_training(TrainSettings { seeds: 1, ..sandbox.settings(100_000) });
-    sitting.wants(Command::StartTraining);
-    let epochs = |s: &Sitting| s.state().training.active_run().map_or(0, |run| run.history.done().0);
-    sitting.until("an epoch", |s| epochs(s) > 0);
+    let (mut live, pid) = LiveWindow::connected();
+    live.plan_training(TrainSettings { seeds: 1, ..sandbox.settings(100_000) });
+    live.wants(Command::StartTraining);
+    let epochs = |s: &LiveWindow| s.state().training.active_run().map_or(0, |run| run.history.done().0);
+    live.until("an epoch", |s| epochs(s) > 0);
     let trains = training_pid(&sandbox, "run");
     kill(read_pid(&pid));
-    sitting.until("a lost connection", |s| s.says("Connection lost"));
+    live.until("a lost connection", |s| s.says("Connection lost"));
     assert!(is_alive(trains));
-    sitting.until("a connection", Sitting::stands);
-    let before = epochs(&sitting);
-    sitting.until("another epoch", |s| epochs(s) > before);
-    assert!(sitting.says(&format!("found as process {trains}")));
-    let job = sitting.state().training.active.as_ref().expect("a training").job;
-    sitting.wants(Command::Cancel(job));
-    sitting.until("its end", |s| s.state().training.active.is_none());
+    live.until("a connection", LiveWindow::stands);
+    let before = epochs(&live);
+    live.until("another epoch", |s| epochs(s) > before);
+    assert!(live.says(&format!("found as process {trains}")));
+    let job = live.state().training.active.as_ref().expect("a training").job;
+    live.wants(Command::Cancel(job));
+    live.until("its end", |s| s.state().training.active.is_none());
     assert!(!is_alive(trains));
-    let folder = sitting.state().training.runs.keys().next().expect("a run").clone();
-    assert_eq!(sitting.state().training.runs[&folder].phase, Phase::Stopped);
+    let folder = live.state().training.runs.keys().next().expect("a run").clone();
+    assert_eq!(live.state().training.runs[&folder].phase, Phase::Stopped);
     let stopped = fs::read_to_string(sandbox.path("run/metrics.jsonl")).expect("metrics").lines().count();
-    sitting.wants(Command::ResumeTraining(folder));
-    sitting.until("more epochs", |s| epochs(s) > stopped);
+    live.wants(Command::ResumeTraining(folder));
+    live.until("more epochs", |s| epochs(s) > stopped);
     // Connecting elsewhere leaves it running.
-    sitting.harness.state_mut().connect(None);
-    sitting.until("this program", |s| s.state().connection == Connection::Here);
-    assert!(sitting.state().training.active.is_none());
+    live.harness.state_mut().connect(None);
+    live.until("this program", |s| s.state().connection == Connection::Here);
+    assert!(live.state().training.active.is_none());
     let trains = training_pid(&sandbox, "run");
     assert!(is_alive(trains));
     kill(trains);

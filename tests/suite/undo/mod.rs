@@ -51,24 +51,24 @@ struct Step {
 }
 
 /// The window's state, its worker, and the expected steps, of which the first `done` are not undone.
-struct Sitting {
+struct Model {
     state: State,
     worker: Worker,
     steps: Vec<Step>,
     done: usize,
 }
 
-impl Sitting {
+impl Model {
     /// Opens backbones, probes that were trained on two layers, images, datasets and runs, with two findings, of images and
     /// a probe that are not all open.
     fn new() -> Self {
-        let mut sitting = Self {
+        let mut model = Self {
             state: State::new(Settings::default()),
             worker: Worker::default(),
             steps: Vec::new(),
             done: 0,
         };
-        sitting.state.restore(Workspace { findings: commands::findings(), ..Workspace::default() });
+        model.state.restore(Workspace { findings: commands::findings(), ..Workspace::default() });
         for (kind, choices) in [
             (Kind::OpenBackbone, 0..2),
             (Kind::OpenBeside, 1..2),
@@ -78,11 +78,11 @@ impl Sitting {
             (Kind::OpenRun, 0..2),
         ] {
             for choice in choices {
-                sitting.act(&Act::Want(kind, [choice, choice, 0]));
-                sitting.act(&Act::Say(usize::MAX));
+                model.act(&Act::Want(kind, [choice, choice, 0]));
+                model.act(&Act::Say(usize::MAX));
             }
         }
-        sitting
+        model
     }
 
     fn act(&mut self, act: &Act) {
@@ -210,10 +210,10 @@ proptest! {
 
 /// The acts in a new window, then all of its steps undone, redone and undone again.
 fn play(acts: &[Act]) {
-    let mut sitting = Sitting::new();
-    acts.iter().for_each(|act| sitting.act(act));
-    for (kind, count) in [(Kind::Undo, sitting.done), (Kind::Redo, sitting.steps.len()), (Kind::Undo, KEPT)] {
-        (0..count).for_each(|_| sitting.act(&Act::Want(kind, [0; 3])));
+    let mut model = Model::new();
+    acts.iter().for_each(|act| model.act(act));
+    for (kind, count) in [(Kind::Undo, model.done), (Kind::Redo, model.steps.len()), (Kind::Undo, KEPT)] {
+        (0..count).for_each(|_| model.act(&Act::Want(kind, [0; 3])));
     }
 }
 
@@ -233,25 +233,25 @@ fn an_image_that_was_opened_while_its_dataset_was_closed_is_not_lost() {
 #[test]
 fn undoing_any_command_that_is_a_step_restores_what_was_before_it() {
     for kind in Kind::ALL.iter().filter(|kind| matches!(kind.class(), Class::Step | Class::Slide)) {
-        let mut sitting = Sitting::new();
+        let mut model = Model::new();
         let numbers = (0..=255).map(|n: u8| [n, n.wrapping_mul(7), n.wrapping_mul(31)]);
-        let before = Plain::of(&sitting.state);
+        let before = Plain::of(&model.state);
         for numbers in numbers {
-            sitting.act(&Act::Want(*kind, numbers));
-            if sitting.done > 0 {
+            model.act(&Act::Want(*kind, numbers));
+            if model.done > 0 {
                 break;
             }
         }
-        assert_eq!(sitting.done, 1, "{kind:?} was no step");
-        let after = Plain::of(&sitting.state);
+        assert_eq!(model.done, 1, "{kind:?} was no step");
+        let after = Plain::of(&model.state);
         assert_ne!(before, after, "{kind:?}");
         for _ in 0..2 {
-            assert_eq!(sitting.dispatch(Command::Undo), before, "{kind:?} undone");
-            sitting.worker.say(&mut sitting.state, usize::MAX);
-            assert_eq!(Plain::of(&sitting.state), before, "{kind:?} undone, and what was asked for came");
-            assert_eq!(sitting.dispatch(Command::Redo), after, "{kind:?} done again");
-            sitting.worker.say(&mut sitting.state, usize::MAX);
-            assert_eq!(Plain::of(&sitting.state), after, "{kind:?} done again, and what was asked for came");
+            assert_eq!(model.dispatch(Command::Undo), before, "{kind:?} undone");
+            model.worker.say(&mut model.state, usize::MAX);
+            assert_eq!(Plain::of(&model.state), before, "{kind:?} undone, and what was asked for came");
+            assert_eq!(model.dispatch(Command::Redo), after, "{kind:?} done again");
+            model.worker.say(&mut model.state, usize::MAX);
+            assert_eq!(Plain::of(&model.state), after, "{kind:?} done again, and what was asked for came");
         }
     }
 }
@@ -259,47 +259,47 @@ fn undoing_any_command_that_is_a_step_restores_what_was_before_it() {
 /// A slider that comes back to its start leaves a step that changes nothing, into which the next one is merged.
 #[test]
 fn what_is_slid_on_after_an_undo_is_undone_to_the_start() {
-    let mut sitting = Sitting::new();
-    let start = sitting.state.backbone_options;
+    let mut model = Model::new();
+    let start = model.state.backbone_options;
     let read_at = |pixels| Command::SetBackboneOptions(BackboneOptions { pixels, ..start });
-    let before = Plain::of(&sitting.state);
+    let before = Plain::of(&model.state);
     for command in
         [read_at(Some(160)), read_at(start.pixels), Command::Undo, Command::Redo, read_at(Some(96))]
     {
-        sitting.dispatch(command);
+        model.dispatch(command);
     }
-    assert_ne!(sitting.state.backbone_options, start);
-    assert_eq!(sitting.dispatch(Command::Undo), before);
+    assert_ne!(model.state.backbone_options, start);
+    assert_eq!(model.dispatch(Command::Undo), before);
 }
 
 #[test]
 fn what_would_close_the_run_that_is_trained_is_not_offered() {
-    let mut sitting = Sitting::new();
+    let mut model = Model::new();
     for command in [Command::CloseRun("runs/one".into()), Command::Undo] {
-        sitting.dispatch(command);
+        model.dispatch(command);
     }
-    assert!(sitting.state.redo_text().is_some_and(|text| text.starts_with("Close the run")));
-    sitting.dispatch(Command::ResumeTraining("runs/one".into()));
-    while sitting.state.training.active.as_ref().expect("a training").folder.is_none() {
-        sitting.worker.say(&mut sitting.state, 1);
+    assert!(model.state.redo_text().is_some_and(|text| text.starts_with("Close the run")));
+    model.dispatch(Command::ResumeTraining("runs/one".into()));
+    while model.state.training.active.as_ref().expect("a training").folder.is_none() {
+        model.worker.say(&mut model.state, 1);
     }
-    assert_eq!(sitting.state.redo_text(), None);
+    assert_eq!(model.state.redo_text(), None);
 }
 
 #[test]
 fn the_latest_steps_are_kept() {
-    let mut sitting = Sitting::new();
-    let mut states = vec![Plain::of(&sitting.state)];
+    let mut model = Model::new();
+    let mut states = vec![Plain::of(&model.state)];
     for number in 0..100 {
-        sitting.act(&Act::Want(Kind::Arrange, [number, number, 0]));
-        states.push(Plain::of(&sitting.state));
+        model.act(&Act::Want(Kind::Arrange, [number, number, 0]));
+        states.push(Plain::of(&model.state));
     }
     for back in 1..=KEPT {
-        assert_eq!(sitting.dispatch(Command::Undo), states[100 - back], "{back} steps back");
+        assert_eq!(model.dispatch(Command::Undo), states[100 - back], "{back} steps back");
     }
-    assert_eq!(sitting.state.undo_text(), None);
+    assert_eq!(model.state.undo_text(), None);
     for forward in 1..=KEPT {
-        assert_eq!(sitting.dispatch(Command::Redo), states[100 - KEPT + forward], "{forward} steps on again");
+        assert_eq!(model.dispatch(Command::Redo), states[100 - KEPT + forward], "{forward} steps on again");
     }
-    assert_eq!(sitting.state.redo_text(), None);
+    assert_eq!(model.state.redo_text(), None);
 }

@@ -12,12 +12,12 @@ use crate::window::prelude::*;
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// A window, and the folder with its settings and its worker's files.
-pub struct Sitting {
+pub struct LiveWindow {
     pub harness: Harness<'static, App>,
     pub folder: TempDir,
 }
 
-impl Sitting {
+impl LiveWindow {
     pub fn new() -> Self {
         Self::with_settings(&json!({"device": "cpu"}))
     }
